@@ -1,0 +1,1 @@
+"""Dialects: one provider's message format each, read into core messages and rendered back without loss."""
