@@ -1,0 +1,165 @@
+"""Reading what callers hand in (dicts, or objects of the providers' SDKs) as plain data; it never changes what it reads."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from longturn.core.messages import Message
+from longturn.dialects.base import Native
+from longturn.errors import TranscriptError
+
+# Keys under which providers carry base64 without a data: prefix; such payloads never count as text (H22).
+PAYLOAD_KEYS = frozenset({"data", "b64_json", "file_data", "image_base64", "partial_image_b64"})
+PAYLOAD_LENGTH = 256
+
+
+def plain(value: object) -> object:
+    """`value` with every SDK object in it, at any depth, replaced by plain data.
+
+    Where there is none, the very same object is returned. Reads dicts, other mappings, lists, tuples and whatever has
+    a pydantic `model_dump` (openai, anthropic, google-genai). Raises TranscriptError when nested too deeply.
+    """
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise TranscriptError("the value is nested too deeply to be read: flatten it") from None
+
+
+def _plain(value: object) -> object:
+    kind = type(value)
+    if kind is str or value is None or kind is bool or kind is int or kind is float:
+        return value
+    if kind is dict:
+        read = {key: _plain(item) for key, item in value.items()}  # type: ignore[attr-defined]
+        return value if all(map(_same, read.values(), value.values())) else read  # type: ignore[attr-defined]
+    if kind is list:
+        items = [_plain(item) for item in value]  # type: ignore[attr-defined]
+        return value if all(map(_same, items, value)) else items  # type: ignore[call-overload]
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        # Unset fields are None in SDK objects, and providers refuse some of them when sent back as null (OpenAI
+        # Responses refuses `status: null`, 2025); explicit None inside free-form dicts is kept by pydantic.
+        return _plain(dump(mode="json", by_alias=True, exclude_none=True, warnings=False))
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
+
+
+def as_object(item: Native, position: int) -> dict[str, object]:
+    """One native item as a plain dict to read from, never to change.
+
+    Raises TranscriptError naming `position` when it is no object.
+    """
+    value = plain(item)
+    if isinstance(value, dict):
+        return value
+    raise unreadable(position, f"expected an object with a role, got {_shown(item)}")
+
+
+def _shown(item: object) -> str:
+    text = repr(item)
+    return f"{type(item).__name__} {text[:57] + '...' if len(text) > 60 else text}"
+
+
+def unreadable(position: int, what: str) -> TranscriptError:
+    """The error for an item that cannot be read: `messages[3]: what`."""
+    return TranscriptError(f"messages[{position}]: {what}")
+
+
+def json_text(value: object) -> str:
+    """`value` as compact JSON text, for counting; what JSON cannot say is written with `str`.
+
+    Raises TranscriptError when the value is nested too deeply or contains itself.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        raise TranscriptError("the value is nested too deeply to be written as JSON: flatten it") from None
+    except TypeError:  # a key that JSON cannot say
+        return str(value)
+    except ValueError as error:  # it contains itself
+        raise TranscriptError(f"the value cannot be written as JSON: {error}") from None
+
+
+def countable(value: object) -> str:
+    """The text that an opaque block is counted by: its JSON without base64 payloads (H22)."""
+    return json_text(_without_payloads(plain(value)))
+
+
+def _without_payloads(value: object, key: object = None) -> object:
+    if isinstance(value, str):
+        heavy = is_data_url(value) or (key in PAYLOAD_KEYS and len(value) > PAYLOAD_LENGTH)
+        return "" if heavy else value
+    if isinstance(value, dict):
+        return {name: _without_payloads(item, name) for name, item in value.items()}
+    return [_without_payloads(item, key) for item in value] if isinstance(value, list) else value
+
+
+def is_data_url(text: str) -> bool:
+    """Whether `text` is an inline payload (`data:image/png;base64,...`)."""
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def json_object(text: str) -> dict[str, object] | None:
+    """The JSON object that `text` is, or None when it is anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def texts(value: object) -> list[str]:
+    """The texts in a system prompt, in any form a provider takes: None, text, a block, a list of blocks, a content.
+
+    A block is counted by its `text`, a content by its `parts` or `content`, anything else by its JSON.
+    """
+    return list(_texts(plain(value)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict) and isinstance(value.get("text"), str):
+        yield value["text"]
+    elif isinstance(value, dict) and ("parts" in value or "content" in value):
+        yield from _texts(value.get("parts", value.get("content")))
+    else:
+        yield countable(value)
+
+
+def render_groups(messages: Sequence[Message], rebuild: Callable[[list[Message]], Iterable[Native]]) -> list[Native]:
+    """Core messages as native items: unedited whole ones by their own source, the rest through `rebuild`.
+
+    `rebuild` is given the neighbouring messages that were read from one native object (`group[0].source`, which it
+    must copy and never change), or one message that longturn made (its source is None), and gives native items.
+    """
+    rendered: list[Native] = []
+    for group in _groups(messages):
+        first = group[0]
+        whole = first.source is not None and len(group) == first.share
+        if whole and not any([message.edited for message in group]):
+            rendered.append(first.source)
+        else:
+            rendered.extend(rebuild(group))
+    return rendered
+
+
+def _groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    group: list[Message] = []
+    for message in messages:
+        # A full group ends even if the next message has the same source: callers may list one object twice.
+        if group and (message.source is None or message.source is not group[0].source or len(group) == group[0].share):
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
