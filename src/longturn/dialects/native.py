@@ -1,9 +1,10 @@
-"""Reading what callers hand in (dicts, or objects of the providers' SDKs) as plain data; it never changes what it reads."""
+"""Reading what callers hand in (dicts, or objects of the providers' SDKs) as plain data, which it never changes."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from longturn.core.messages import Message
+from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Text
 from longturn.dialects.base import Native
 from longturn.errors import TranscriptError
 
@@ -24,16 +25,20 @@ def plain(value: object) -> object:
         raise TranscriptError("the value is nested too deeply to be read: flatten it") from None
 
 
-def _plain(value: object) -> object:
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _plain(value: Any) -> Any:
     kind = type(value)
-    if kind is str or value is None or kind is bool or kind is int or kind is float:
+    if kind in _SCALARS:
         return value
-    if kind is dict:
-        read = {key: _plain(item) for key, item in value.items()}  # type: ignore[attr-defined]
-        return value if all(map(_same, read.values(), value.values())) else read  # type: ignore[attr-defined]
-    if kind is list:
-        items = [_plain(item) for item in value]  # type: ignore[attr-defined]
-        return value if all(map(_same, items, value)) else items  # type: ignore[call-overload]
+    if kind is dict or kind is list:
+        read = value
+        for key, item in value.items() if kind is dict else enumerate(value):
+            if type(item) not in _SCALARS and (other := _plain(item)) is not item:
+                read = value.copy() if read is value else read
+                read[key] = other
+        return read
     dump = getattr(value, "model_dump", None)
     if dump is not None:
         # Unset fields are None in SDK objects, and providers refuse some of them when sent back as null (OpenAI
@@ -41,14 +46,10 @@ def _plain(value: object) -> object:
         return _plain(dump(mode="json", by_alias=True, exclude_none=True, warnings=False))
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _same(one: object, other: object) -> bool:
-    return one is other
-
-
-def as_object(item: Native, position: int) -> dict[str, object]:
+def as_object(item: Native, position: int) -> dict[str, Any]:
     """One native item as a plain dict to read from, never to change.
 
     Raises TranscriptError naming `position` when it is no object.
@@ -103,7 +104,7 @@ def is_data_url(text: str) -> bool:
     return text.startswith("data:") and ";base64," in text[:200]
 
 
-def json_object(text: str) -> dict[str, object] | None:
+def json_object(text: str) -> dict[str, Any] | None:
     """The JSON object that `text` is, or None when it is anything else."""
     try:
         value = json.loads(text)
@@ -134,6 +135,62 @@ def _texts(value: object) -> Iterator[str]:
         yield from _texts(value.get("parts", value.get("content")))
     else:
         yield countable(value)
+
+
+def read_content(content: str | list[Any], texts: frozenset[str], media: Mapping[str, str]) -> list[Part]:
+    """Plain message content (a string or a list of blocks) as parts, each with its block as its source.
+
+    texts: the block types that carry `text`. media: block type -> `Media.kind`. Refusals and unknown blocks are
+    opaque, thinking blocks are reasoning.
+    """
+    if isinstance(content, str):
+        return [Text(content)]
+    return [_read_block(block, texts, media) for block in content]
+
+
+def _read_block(block: Any, texts: frozenset[str], media: Mapping[str, str]) -> Part:
+    if isinstance(block, str):
+        return Text(block, source=block)
+    if not isinstance(block, dict):
+        return Opaque(countable(block), source=block)
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return Opaque(countable(block), source=block)
+    if kind in texts and isinstance(block.get("text"), str):
+        return Text(block["text"], source=block)
+    if kind in media:
+        return Media(media[kind], source=block)
+    if kind == "refusal" and isinstance(block.get("refusal"), str):
+        return Opaque(block["refusal"], source=block)
+    if kind == "thinking":
+        return Reasoning("\n".join(_texts(block.get("thinking"))), len(block.get("signature") or ""), source=block)
+    return Opaque(countable(block), source=block)
+
+
+def write_content(parts: Iterable[Part], text_type: str) -> str | list[Any] | None:
+    """Parts as message content: a string where no block was read, else the blocks; None where there is nothing.
+
+    text_type: the type of a block for text that had none. Parts without a source, text apart, are no content.
+    """
+    kept = [part for part in parts if type(part) is Text or (type(part) in _BLOCKS and part.source is not None)]
+    if not kept:
+        return None
+    if all(part.source is None for part in kept):
+        return "\n\n".join(part.text for part in kept if type(part) is Text)
+    return [_write_block(part, text_type) for part in kept]
+
+
+_BLOCKS = (Media, Opaque, Reasoning)
+
+
+def _write_block(part: Part, text_type: str) -> object:
+    if type(part) is not Text or (isinstance(part.source, dict) and part.source.get("text") == part.text):
+        return part.source
+    if isinstance(part.source, str):
+        return part.text
+    return (
+        {**part.source, "text": part.text} if isinstance(part.source, dict) else {"type": text_type, "text": part.text}
+    )
 
 
 def render_groups(messages: Sequence[Message], rebuild: Callable[[list[Message]], Iterable[Native]]) -> list[Native]:
