@@ -63,10 +63,10 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
     groups: list[tuple[Role, tuple[Part, ...]]] = [("tool", (part,)) for part in results]
     if others:
         groups.append((role, tuple(others)))
-    read = [Message(kind, parts, item, len(groups), edited=bool(repairs)) for kind, parts in groups]
+    messages = [Message(kind, parts, item, len(groups), edited=bool(repairs)) for kind, parts in groups]
     if repairs:
-        read[0] = replace(read[0], repair="; ".join(dict.fromkeys(repairs)))
-    return read
+        messages[0] = replace(messages[0], repair="; ".join(dict.fromkeys(repairs)))
+    return messages
 
 
 def _only_results(item: Native | None) -> bool:

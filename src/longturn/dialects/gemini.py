@@ -70,10 +70,10 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
     groups: list[tuple[Role, tuple[Part, ...]]] = [("tool", (part,)) for part in _results(responses, before)]
     if others:
         groups.append((role, tuple(others)))
-    read = [Message(kind, parts, item, len(groups), edited=bool(repairs)) for kind, parts in groups]
+    messages = [Message(kind, parts, item, len(groups), edited=bool(repairs)) for kind, parts in groups]
     if repairs:
-        read[0] = replace(read[0], repair="; ".join(dict.fromkeys(repairs)))
-    return read
+        messages[0] = replace(messages[0], repair="; ".join(dict.fromkeys(repairs)))
+    return messages
 
 
 def _parts(body: Body, native: Native) -> list[Part]:
@@ -97,9 +97,8 @@ def _parts(body: Body, native: Native) -> list[Part]:
 def _call(call: Body, fixed: bool, native: Native) -> ToolCall:
     arguments = call.get("args")
     whole = arguments is None or isinstance(arguments, dict)
-    name = _string(call.get("name"))
     text = "{}" if arguments is None else json_text(arguments)
-    return ToolCall(_string(call.get("id")) or name, name, text, fixed or not whole, native)
+    return ToolCall(_identity(call), _string(call.get("name")), text, fixed or not whole, native)
 
 
 def _media(data: Body, native: Native) -> Media:
@@ -108,20 +107,34 @@ def _media(data: Body, native: Native) -> Media:
 
 
 def _results(responses: Sequence[tuple[Body, Native]], before: Native | None) -> list[ToolResult]:
-    if not responses:
-        return []
-    calls = _calls_of(before)
+    """The results, each under the id that its call in the content before is known by."""
+    calls = _calls_of(before) if responses else []
     results: list[ToolResult] = []
     for body, native in responses:
         part = _result(body, native)
-        given, name = _string(inner(body, first_key(body, RESPONSE)).get("id")), _name(body)
-        match = next((call for call in calls if given and call.id == given), None)
-        match = match or next((call for call in calls if call.name == name), None)
-        if match is not None:
-            calls.remove(match)
-            part = replace(part, call_id=match.id)
+        response = inner(body, first_key(body, RESPONSE))
+        same_id = [call for call in calls if call.get("id") is not None and call["id"] == response.get("id")]
+        same_name = [call for call in calls if call.get("name") == response.get("name")]
+        if same_id or same_name:
+            call = (same_id or same_name)[0]
+            calls.remove(call)
+            part = replace(part, call_id=_identity(call))
         results.append(part)
     return results
+
+
+def _calls_of(item: Native | None) -> list[Body]:
+    """The function calls of a model's content, in order; none of anything else, which another reading reports."""
+    try:
+        role, natives = ("user", ()) if item is None else fields(item, 0)
+        bodies = [body_of(native, 0) for native in natives] if role == "assistant" else []
+    except TranscriptError:
+        return []
+    return [inner(body, key) for body in bodies if (key := first_key(body, CALL)) is not None]
+
+
+def _identity(body: Body) -> str:
+    return _string(body.get("id")) or _string(body.get("name"))
 
 
 def _result(body: Body, native: Native) -> ToolResult:
@@ -132,28 +145,12 @@ def _result(body: Body, native: Native) -> ToolResult:
     text = alone if isinstance(alone, str) else "" if said is None else json_text(said)
     attached = response.get("parts")
     media = [_attached(part) for part in attached] if isinstance(attached, list) else []
-    return ToolResult(_string(response.get("id")) or _string(response.get("name")), text, tuple(media), native)
+    return ToolResult(_identity(response), text, tuple(media), native)
 
 
 def _attached(part: object) -> Media:
     body: Body = part if isinstance(part, dict) else {}
     return _media(inner(body, first_key(body, MEDIA)), part)
-
-
-def _name(body: Body) -> str:
-    return _string(inner(body, first_key(body, RESPONSE)).get("name"))
-
-
-def _calls_of(item: Native | None) -> list[ToolCall]:
-    """The calls of a model's content, in order; none of anything else, which another reading reports."""
-    if item is None:
-        return []
-    try:
-        role, bodies = fields(item, 0)
-        found = [part for native in bodies for part in _parts(body_of(native, 0), native)]
-    except TranscriptError:
-        return []
-    return [part for part in found if isinstance(part, ToolCall)] if role == "assistant" else []
 
 
 def _only_responses(item: Native) -> bool:

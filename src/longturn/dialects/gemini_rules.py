@@ -51,7 +51,10 @@ def body_of(native: Native, position: int) -> Body:
 
 def first_key(body: Mapping[str, object], keys: Sequence[str]) -> str | None:
     """The first of the spellings `keys` under which `body` holds something; None for none."""
-    return next((key for key in keys if body.get(key) is not None), None)
+    for key in keys:
+        if body.get(key) is not None:
+            return key
+    return None
 
 
 def fault_of(role: Role, body: Body) -> str | None:

@@ -1,10 +1,15 @@
 """The dialects that ship with longturn, by name; it does not detect which one a list is in."""
 
-from longturn.dialects import openai_chat, openai_responses
+from longturn.dialects import anthropic, gemini, openai_chat, openai_responses
 from longturn.dialects.base import Dialect
 from longturn.errors import ConfigError
 
-DIALECTS: tuple[Dialect, ...] = (openai_chat.DIALECT, openai_responses.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (
+    openai_chat.DIALECT,
+    openai_responses.DIALECT,
+    anthropic.DIALECT,
+    gemini.DIALECT,
+)
 
 
 def by_name(name: str) -> Dialect:
