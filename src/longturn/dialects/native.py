@@ -193,30 +193,16 @@ def _write_block(part: Part, text_type: str) -> object:
     )
 
 
-def render_groups(messages: Sequence[Message], rebuild: Callable[[list[Message]], Iterable[Native]]) -> list[Native]:
-    """Core messages as native items: unedited whole ones by their own source, the rest through `rebuild`.
+def render_each(messages: Sequence[Message], rebuild: Callable[[Message], Iterable[Native]]) -> list[Native]:
+    """Core messages as native items, for formats in which one item is one core message.
 
-    `rebuild` is given the neighbouring messages that were read from one native object (`group[0].source`, which it
-    must copy and never change), or one message that longturn made (its source is None), and gives native items.
+    The unedited are handed back as their own source; `rebuild` gives the items for the edited and for those that
+    longturn made (their source is None), and never changes a source.
     """
     rendered: list[Native] = []
-    for group in _groups(messages):
-        first = group[0]
-        whole = first.source is not None and len(group) == first.share
-        if whole and not any([message.edited for message in group]):
-            rendered.append(first.source)
-        else:
-            rendered.extend(rebuild(group))
-    return rendered
-
-
-def _groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    group: list[Message] = []
     for message in messages:
-        # A full group ends even if the next message has the same source: callers may list one object twice.
-        if group and (message.source is None or message.source is not group[0].source or len(group) == group[0].share):
-            yield group
-            group = []
-        group.append(message)
-    if group:
-        yield group
+        if message.source is None or message.edited:
+            rendered.extend(rebuild(message))
+        else:
+            rendered.append(message.source)
+    return rendered

@@ -17,7 +17,7 @@ from longturn.dialects.native import (
     json_text,
     plain,
     read_content,
-    render_groups,
+    render_each,
     texts,
     unreadable,
     write_content,
@@ -153,7 +153,7 @@ def render(messages: Sequence[Message]) -> list[Native]:
     legacy: set[str] = set()
     if any([message.role == "tool" and message.source is None for message in messages]):
         legacy = {call.id for message in messages for call in message.calls if _is_legacy(call)}
-    return render_groups(messages, lambda group: [_rebuild(message, legacy) for message in group])
+    return render_each(messages, lambda message: [_rebuild(message, legacy)])
 
 
 def _is_legacy(call: ToolCall) -> bool:

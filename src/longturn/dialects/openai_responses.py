@@ -22,7 +22,7 @@ from longturn.dialects.native import (
     json_text,
     plain,
     read_content,
-    render_groups,
+    render_each,
     texts,
     unreadable,
     write_content,
@@ -196,7 +196,7 @@ def render(messages: Sequence[Message]) -> list[Native]:
     if any([message.role == "tool" and message.source is None for message in messages]):
         calls = [call for message in messages for call in message.calls if isinstance(call.source, dict)]
         kinds = {call.id: call.source["type"] for call in calls}  # type: ignore[index]
-    return render_groups(messages, lambda group: [item for message in group for item in _rebuild(message, kinds)])
+    return render_each(messages, lambda message: _rebuild(message, kinds))
 
 
 def _rebuild(message: Message, kinds: Mapping[str, str]) -> list[Native]:
