@@ -11,16 +11,30 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+import longturn
+from longturn import errors
+from longturn.core.events import Event
+from longturn.core.policy import Policy
+from longturn.core.rungs import RUNGS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLI = REPOSITORY / "src" / "longturn" / "cli"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^(?P<skip><!-- not run: .+? -->\n+)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 
+DOCUMENTED = {
+    "public name": longturn.__all__,
+    "policy key": [field.name for field in fields(Policy)],
+    "rung": list(RUNGS),
+    "event": [event.__name__ for event in get_args(Event)],
+    "error": [name for name, value in vars(errors).items() if isinstance(value, type) and not name.startswith("_")],
+}
 CHECKER = doctest.OutputChecker()
 
 
@@ -97,6 +111,13 @@ def test_the_command_reference_is_the_one_the_program_writes() -> None:
         [sys.executable, "-m", "longturn.cli.reference"], capture_output=True, text=True, check=True
     ).stdout
     assert (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8") == written, "run `make reference`"
+
+
+@pytest.mark.parametrize("kind", DOCUMENTED)
+def test_everything_a_user_can_name_is_documented(kind: str) -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES[1:])
+    words = {word for code in re.findall(r"`([^`\n]+)`", pages) for word in re.findall(r"\w+", code)}
+    assert [name for name in DOCUMENTED[kind] if name not in words] == []
 
 
 def test_every_page_stands_in_the_navigation() -> None:

@@ -25,6 +25,9 @@ FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MUTABLE = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp
 MUTABLE_CALLS = {"list", "dict", "set", "bytearray", "defaultdict", "deque", "OrderedDict", "Counter"}
 
+# Words that say too little to name anything; the words that are used stand in docs/index.md.
+VAGUE = {"memory", "manager", "handler", "helper", "helpers", "util", "utils", "engine"}
+
 # Of the rules in force, those that a later part of longturn pins: H16, H19, H24, H28, H31; L15-L20; B33, B34.
 SPEC_IDS = (
     {f"H{n}" for n in range(1, 32)} - {"H16", "H19", "H24", "H28", "H31"}
@@ -124,6 +127,13 @@ def test_no_function_imports_our_own_package(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=label)
 def test_no_module_holds_mutable_state(path: Path) -> None:
     assert list(state(parsed(path))) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_no_module_function_or_class_has_a_vague_name(path: Path) -> None:
+    defined = [node.name for node in ast.walk(parsed(path)) if isinstance(node, FUNCTION | ast.ClassDef)]
+    words = {name: re.findall(r"[A-Z]?[a-z]+", name) for name in (path.stem, *defined)}
+    assert [name for name, parts in words.items() if VAGUE & {part.lower() for part in parts}] == []
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in PURE], ids=label)
