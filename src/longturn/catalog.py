@@ -1,0 +1,124 @@
+"""What is known of a model by its name: its window and who serves it, out of the data of `genai-prices`.
+
+It asks no network and never guesses: a name that the data does not spell is unknown. The first question loads the data
+(some 0.6 seconds); importing this module does not. Answers are remembered for as long as the process runs.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+# Models whose window the data leaves out (0.2.3); input limits as Google's model pages give them, autumn 2026.
+_DOCUMENTED = {
+    ("google", "gemini-2.5-pro"): 1_048_576,
+    ("google", "gemini-3-pro-preview"): 1_048_576,
+    ("google", "gemini-3.1-pro-preview"): 1_048_576,
+}
+
+# The data matches some models by the beginning or a part of a name, so that dates and versions need no row. What else
+# stands around that part makes it another model, whose window is not borrowed (H15): "claude-opus-4-10" is no 4-1.
+_BEFORE = re.compile(
+    r"(?:(?:us|eu|apac|au|jp|ca|sa|in|me|us-gov|global|regional)\.)?"
+    r"(?:(?:anthropic|amazon|meta|mistral|cohere|deepseek|qwen|openai|google|minimax|moonshot|zai|nvidia)[./])?"
+)
+_DATED = r"(?:20\d\d-\d\d-\d\d|\d\d-\d\d|\d\d-20\d\d|\d{3,8}|latest|default|preview|exp|v\d(?::\d+)?)"
+_AFTER = re.compile(rf"(?:\d\d|{_DATED})?(?:[-@.]{_DATED})*")
+_CLOUD_NAME = re.compile(r"(?:[a-z-]+\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek|qwen|openai|ai21)\.[a-z]")
+_RESOURCE = re.compile(r"^(?:publishers/[\w-]+/)?models/")  # as the Gemini API and Google Cloud spell a name
+_LITERALS = ("equals", "starts_with", "ends_with", "contains")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A model's name and the provider that the caller wrote before it, as the data calls it."""
+
+    provider: str | None
+    name: str
+
+
+def window_of(model: str | None, *, overrides: Mapping[str, int] | None = None) -> int | None:
+    """The window of a model in tokens, or None when it is not known (H10, H15).
+
+    model: a name as people write it: bare ("gpt-5"), dated, with its provider before it ("anthropic:claude-opus-4-6",
+        "openai/gpt-4o", "openrouter/anthropic/claude-sonnet-4.5"), or as a cloud spells it ("us.anthropic....-v1:0").
+        A router's window for a model may differ from its maker's, so a named provider's own data counts.
+    overrides: windows that the caller knows better, by the exact name that `model` has.
+    """
+    if model is None:
+        return None
+    if overrides and model in overrides:
+        return overrides[model]
+    reference = _reference(model)
+    return None if reference is None else _window(reference)
+
+
+def provider_of(model: str | None) -> str | None:
+    """Whose message format a model is spoken to in ("openai", "anthropic", "google", "openrouter", ...), or None.
+
+    It is the provider named before the model, else the one whose names look like this one. Claude on a cloud is
+    spoken to in Anthropic's format. A hint for a dialect, no fact about the model: unlike a window it may be given
+    for a model that is not in the data.
+    """
+    reference = None if model is None else _reference(model)
+    if reference is None:
+        return None
+    if reference.provider in ("aws", "google") and "claude" in reference.name:
+        return "anthropic"
+    return reference.provider
+
+
+@lru_cache(maxsize=1024)
+def _reference(model: str) -> _Reference | None:
+    import genai_prices.data_snapshot as data
+
+    providers = data.get_snapshot().providers
+    name = _RESOURCE.sub("", model.strip().lower())
+    if _CLOUD_NAME.match(name):  # before the colon of its version is taken for a provider's
+        return _Reference("aws", name)
+    for mark in (":", "/"):
+        before, found, after = name.partition(mark)
+        provider = data.find_provider_by_id(providers, before) if found and before and after else None
+        if provider is not None and provider.id != name:
+            return _Reference(provider.id, after)
+    if not name:
+        return None
+    served = (item.id for item in providers if item.model_match is not None and item.model_match.is_match(name))
+    return _Reference(next(served, None), name)
+
+
+@lru_cache(maxsize=1024)
+def _window(reference: _Reference) -> int | None:
+    import genai_prices.data_snapshot as data
+
+    snapshot = data.get_snapshot()
+    if reference.provider is None:
+        return None
+    provider = next(item for item in snapshot.providers if item.id == reference.provider)
+    model = provider.find_model(reference.name, all_providers=snapshot.providers)
+    if model is None or (reference.name != model.id.lower() and not _spells(model.match, reference.name)):
+        return None
+    return model.context_window or _DOCUMENTED.get((reference.provider, model.id))
+
+
+def _spells(clause: object, name: str) -> bool:
+    """Whether `name` is that model's name with no more than a date, a version or a region around it."""
+    for leaf in _leaves(clause):
+        if hasattr(leaf, "regex"):  # those in the data are anchored
+            if re.search(leaf.regex, name):
+                return True
+            continue
+        literal = next(str(text).lower() for kind in _LITERALS if (text := getattr(leaf, kind, None)) is not None)
+        before, found, after = name.partition(literal)
+        if found and _BEFORE.fullmatch(before) and _AFTER.fullmatch(after):
+            return True
+    return False
+
+
+def _leaves(clause: object) -> Iterator[object]:
+    """The plain clauses of a match; of those that must all hold, the first tells the name."""
+    inner = getattr(clause, "or_", None) or getattr(clause, "and_", [])[:1]
+    if not inner:
+        yield clause
+    for part in inner:
+        yield from _leaves(part)
