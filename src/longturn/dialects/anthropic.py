@@ -1,9 +1,10 @@
 """The Anthropic Messages format: reading its messages and rendering them (its API's rules: `anthropic_rules`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from longturn.core.thinking import thinking_rule
 from longturn.dialects.anthropic_rules import (
     ROLES,
     Block,
@@ -12,7 +13,8 @@ from longturn.dialects.anthropic_rules import (
     fault_of,
     fields,
     is_blank,
-    is_blank_inside,
+    is_empty_inside,
+    is_mute,
     problems,
 )
 from longturn.dialects.base import Dialect, Native, Request
@@ -53,6 +55,9 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
         if others:
             repairs.append("tool_result blocks behind other blocks: put first")
         results.append(part)
+    if any([type(part) is Text and part.text.isspace() for part in others]) and is_mute(role, _texts(others)):
+        repairs.append("text of nothing but white space: left out")
+        others = [part for part in others if not isinstance(part, Text)]
     if not results and not others:
         repairs.append("message without content: given a short text")
         others.append(Text(EMPTY))
@@ -67,6 +72,10 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
     if repairs:
         messages[0] = replace(messages[0], repair="; ".join(dict.fromkeys(repairs)))
     return messages
+
+
+def _texts(parts: Iterable[Part]) -> list[str | None]:
+    return [part.text if isinstance(part, Text) else None for part in parts]
 
 
 def _only_results(item: Native | None) -> bool:
@@ -121,7 +130,7 @@ def _result(body: Block, native: Native) -> Part:
         return ToolResult(call_id, content, (), native)
     blocks = [content] if isinstance(content, str) else content if isinstance(content, (list, tuple)) else []
     bodies = [block if type(block) is dict else plain(block) for block in blocks]
-    kept = [block for block in bodies if isinstance(block, dict) and not is_blank_inside(block)]
+    kept = [block for block in bodies if isinstance(block, dict) and not is_empty_inside(block)]
     if not kept and body.get("is_error"):  # "content cannot be empty if `is_error` is true" (2025)
         return ToolResult(call_id, EMPTY, (), {**body, "content": EMPTY})
     if len(kept) < len(bodies) and content != "":
@@ -156,10 +165,12 @@ def render(messages: Sequence[Message]) -> list[Native]:
 
 def _rebuild(group: Sequence[Message]) -> Native:
     source = first_source(group)
-    content = [_block(part) for message in group for part in message.parts] or [{"type": "text", "text": EMPTY}]
-    if isinstance(source, dict):
-        return {**source, "content": content}
-    return {"role": "user" if group[0].role == "tool" else group[0].role, "content": content}
+    parts = [part for message in group for part in message.parts]
+    role = "user" if group[0].role == "tool" else group[0].role
+    # An answer may have said white space beside thinking, which is refused once the thinking is gone.
+    nothing = not parts or (role == "assistant" and is_mute(role, _texts(parts)))
+    content = [{"type": "text", "text": EMPTY}] if nothing else [_block(part) for part in parts]
+    return {**source, "content": content} if isinstance(source, dict) else {"role": role, "content": content}
 
 
 def _block(part: Part) -> Native:
@@ -226,4 +237,5 @@ DIALECT = Dialect(
     tool_texts=tool_texts,
     request=Request(messages=(("messages",),), system=(("system",),), max_output=(("max_tokens",),)),
     user_first=True,
+    thinking=thinking_rule,
 )

@@ -54,16 +54,24 @@ def body_of(native: Native, position: int) -> Block:
 
 
 def is_blank(text: object) -> bool:
-    """Whether the API would refuse this text as empty."""
-    # The API refuses text of nothing but white space, too ("must contain non-whitespace text", 2024 to 2026).
+    """Whether there is nothing but white space in `text`."""
     return not isinstance(text, str) or not text or text.isspace()
+
+
+def is_mute(role: Role, texts: Iterable[str | None]) -> bool:
+    """Whether white space is all that a message says, so that its text is refused; None stands for a block of no text.
+
+    Beside other text white space is taken (as tried on the API by others, April 2026), and so is what Claude itself
+    wrote beside thinking and calls: answers that begin with two newlines are common in recorded sessions.
+    """
+    return not any([role == "assistant" if text is None else not is_blank(text) for text in texts])
 
 
 def fault_of(role: Role, body: Block) -> str | None:
     """Why the API would refuse this block in a message of this role; None when it would not."""
     kind = body.get("type")
     if kind == "text":
-        return "empty text block" if is_blank(body.get("text")) else None
+        return None if body.get("text") else "empty text block"
     if kind in _MISPLACED[role]:
         return f"{kind} block in a {role} message"
     if kind == "thinking" and not isinstance(body.get("signature"), str):
@@ -71,9 +79,9 @@ def fault_of(role: Role, body: Block) -> str | None:
     return None
 
 
-def is_blank_inside(block: Block) -> bool:
+def is_empty_inside(block: Block) -> bool:
     """Whether a block inside a tool_result is text that the API would refuse as empty."""
-    return block.get("type") == "text" and is_blank(block.get("text"))
+    return block.get("type") == "text" and not block.get("text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +132,22 @@ def _contents(single: Sequence[_Turn]) -> Iterator[str]:
     if single and single[0].role != "user":
         yield f"messages[0]: the first message must be a user's, not {single[0].role}"
     for position, turn in enumerate(single):
+        mute = is_mute(turn.role, [str(body.get("text")) if body["type"] == "text" else None for body in turn.blocks])
         if not turn.blocks:
             yield f"messages[{position}]: the message is empty"
         for index, body in enumerate(turn.blocks):
             fault = fault_of(turn.role, body)
             if fault is None and body["type"] == "tool_result" and turn.role == "user":
                 fault = _result_fault(body)
+            if fault is None and mute and body["type"] == "text":
+                fault = "text of nothing but white space"
             if fault is not None:
                 yield f"messages[{position}].content[{index}]: {fault}"
 
 
 def _result_fault(body: Block) -> str | None:
     content = body.get("content")
-    if isinstance(content, (list, tuple)) and any(is_blank_inside(body_of(block, 0)) for block in content):
+    if isinstance(content, (list, tuple)) and any(is_empty_inside(body_of(block, 0)) for block in content):
         return "empty text block in a tool_result"
     return "tool_result that is an error has no content" if body.get("is_error") and not content else None
 
@@ -160,7 +171,7 @@ def _markers(single: Sequence[_Turn]) -> Iterator[str]:
 
 
 def _calls(turns: Sequence[_Turn]) -> Iterator[str]:
-    for turn, after in zip(turns, [*turns[1:], None], strict=True):
+    for turn, after in zip(turns, [*turns[1:], None], strict=False):
         answers = {body.get("tool_use_id") for _, body in after.having("tool_result")} if after else set()
         seen: set[object] = set()
         for place, body in turn.having("tool_use"):
