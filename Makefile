@@ -20,7 +20,7 @@ demo: $(VENV)/.demo
 	$(PY) examples/demo.py
 
 test: check $(VENV)/.weights
-	$(PY) -m pytest -n 2 $(HOUSE:%=--ignore=%)
+	$(PY) -m pytest -n 2 --dist loadfile $(HOUSE:%=--ignore=%)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff format --check
@@ -40,7 +40,7 @@ reference: $(VENV)/.demo
 	$(PY) -m longturn.cli.reference > docs/cli.md
 
 nightly: $(VENV)/.dev $(VENV)/.weights
-	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n 2
+	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n 2 --dist loadfile
 
 # Resolves the pins anew. Needs uv; only whoever raises a version runs it.
 pins:

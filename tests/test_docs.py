@@ -1,4 +1,4 @@
-"""The documentation does what it says: its Python runs, its commands run, and the command reference is current.
+"""The documentation does what it says: what it shows runs, it leaves out no name, and the command reference is current.
 
 A block of ```python is run; the blocks of one page share their names, in order. A line `$ longturn ...` in a block of
 ```console is run; the lines under it are what it must print, `...` standing for anything. Both run in an empty
@@ -89,6 +89,12 @@ def test_the_python_of_a_page_runs_in_order(page: Path) -> None:
         code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
         if block.runs:
             exec(code, names)
+
+
+def test_the_example_in_the_docstring_of_the_package_runs() -> None:
+    outcome = doctest.testmod(longturn)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 @pytest.mark.skipif(not (CLI / "__main__.py").is_file(), reason="there is no command line yet")
