@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longturn.core.messages import Message
+from longturn.core.thinking import ThinkingRule
 
 Native = object
 
@@ -38,6 +39,7 @@ class Dialect:
         definition may hold several tools (Gemini): a list of texts for each.
     request: where the pieces stand in a body.
     user_first: the first message must be a user's (Anthropic, Gemini).
+    thinking: what holds for thinking when a model of this name reads the window (B23, B24).
     """
 
     name: str
@@ -49,6 +51,7 @@ class Dialect:
     tool_texts: Callable[[object], list[list[str]]]
     request: Request
     user_first: bool = False
+    thinking: Callable[[str | None], ThinkingRule] = lambda _model: "free"
 
 
 def find(body: Mapping[str, object], paths: tuple[tuple[str, ...], ...]) -> object:

@@ -1,7 +1,10 @@
-"""The dialects that ship with longturn, by name; it does not detect which one a list is in."""
+"""The dialects that ship with longturn: by name, and which one a list of items is in."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from longturn.dialects import anthropic, gemini, openai_chat, openai_responses
-from longturn.dialects.base import Dialect
+from longturn.dialects.base import Dialect, Native
 from longturn.errors import ConfigError
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -19,3 +22,39 @@ def by_name(name: str) -> Dialect:
             return dialect
     known = ", ".join(dialect.name for dialect in DIALECTS)
     raise ConfigError(f"no dialect is called {name!r}: use one of {known}")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the items read so far say about their dialect (B29): the one that surely wrote them, those that did not."""
+
+    sure: Dialect | None = None
+    excluded: frozenset[str] = frozenset()
+
+
+def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
+    """The evidence with some more items; the first sure one decides, so that what arrives later changes nothing."""
+    if evidence.sure:
+        return evidence
+    excluded = set(evidence.excluded)
+    for item in items:
+        verdicts = {dialect.name: dialect.sniff(item) for dialect in DIALECTS}
+        for dialect in DIALECTS:
+            if verdicts[dialect.name]:
+                return Evidence(dialect, evidence.excluded)
+        excluded |= {name for name, verdict in verdicts.items() if verdict is False}
+    return Evidence(None, frozenset(excluded))
+
+
+def choose(evidence: Evidence, provider: str | None = None) -> Dialect:
+    """The dialect that the evidence allows: the sure one, else that of the model's provider, else the plainest (B29)."""
+    if evidence.sure:
+        return evidence.sure
+    allowed = [dialect for dialect in DIALECTS if dialect.name not in evidence.excluded] or list(DIALECTS)
+    preferred = {"anthropic": "anthropic", "google": "gemini"}.get(provider or "")
+    return next((dialect for dialect in allowed if dialect.name == preferred), allowed[0])
+
+
+def detect(items: Iterable[Native], provider: str | None = None) -> Dialect:
+    """The dialect of a whole list of native items; `provider` decides where the items could be several (B29)."""
+    return choose(weigh(Evidence(), items), provider)

@@ -1,0 +1,199 @@
+"""The numbers: what may be sent (budget), what the model takes (capacity), and how far a rung goes (policy)."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from longturn.core.tokens import Estimator
+from longturn.errors import ConfigError
+
+STUB_WINDOW = 32_000
+"""The operand of the budget where the model's window is unknown (H10), in tokens."""
+DEFAULT_PRUNING_TOKENS = 8_192
+"""What `history_pruning.enabled` without a value lowers the budget to (H13), in tokens."""
+DEFAULT_TURNS = 50
+"""The turn limit when none is given (H3): soft, so it drops to `target_ratio` of it at once (B19)."""
+DEFAULT_RATIO = 0.75
+"""Out of the box, the share of a known window that may be sent; the rest is room for the answer."""
+SEED_RUNGS = ("images", "results", "turns", "rounds")
+"""The ladder of the preset `seed`: arguments are left alone (B15)."""
+NO_LIMIT = 1 << 62
+"""Stands for "no limit" where a number is needed, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What we let ourselves send, in tokens; build it with `resolve` or give a number to `fit(budget=...)`.
+
+    limit: over it a window is shaped; 0 switches proactive trimming off (H11).
+    operand: what a ratio was applied to (H10).
+    window: the model's window as clients are told it; None when unknown.
+    """
+
+    limit: int
+    operand: int = STUB_WINDOW
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        _whole("budget", self.limit, least=0)
+
+    @staticmethod
+    def resolve(
+        *,
+        max_context_tokens: int | None = None,
+        context_compact_ratio: float | None = None,
+        window: int | None = None,
+        pruning_enabled: bool = False,
+        pruning_max_tokens: int | None = None,
+    ) -> "Budget":
+        """The budget that the keys of a configuration mean (H10-H15), in tokens."""
+        operand = window or max_context_tokens or STUB_WINDOW
+        if max_context_tokens == 0:
+            return Budget(0, operand, window)
+        if _counts(context_compact_ratio):
+            limit = max(1, math.trunc(operand * context_compact_ratio))  # type: ignore[operator]  # _counts saw it
+            limit = min(limit, max_context_tokens or limit)
+        else:
+            limit = max_context_tokens or STUB_WINDOW
+        if pruning_enabled:
+            pruned = DEFAULT_PRUNING_TOKENS if pruning_max_tokens is None else pruning_max_tokens
+            limit = min(limit, pruned) if pruned > 0 else limit
+        return Budget(min(limit, window or limit), operand, window)
+
+
+def _counts(ratio: float | None) -> bool:
+    return ratio is not None and 0 < ratio <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How windows are shaped. Frozen; make variants with `dataclasses.replace`. Two presets: `Policy()`, `Policy.seed()`.
+
+    max_context_tokens, context_compact_ratio, history_pruning_enabled, history_pruning_max_tokens: the budget's keys
+        (H10-H13). With neither of the first two set and the window known, 0.75 of the window may be sent
+        (`default_ratio`).
+    max_history_messages: the newest whole turns that are kept; an explicit number is exact, 0 acts as 1 (H3, H8).
+    target_ratio: once over the limit, shaping goes on down to this share of it (L10, B9).
+    whole_share: the newest results that fit in this share of the limit stay whole (L3, B13).
+    batch: results are cleared in groups of this many (L2).
+    image_tokens: the price of an image, in tokens (H22).
+    keep_tools: names of tools whose results are never cleared (B14).
+    cleared_texts: by tool name, what replaces a cleared result instead of `CLEARED` (B14).
+    pin: a predicate on the caller's own message objects; those for which it is true are never cleared or left out.
+    rungs: the rungs of the ladder, in order; the names are those of `rungs.RUNGS` (B12, B15).
+    emergency_trim: the newest results may be cut to head and tail when nothing else makes the request fit (L8).
+    strict: where the window is unknown, 32,000 (or max_context_tokens) is binding (H20).
+    alternate: neighbouring messages of one role are joined, for templates that insist on alternation (B27).
+    estimator: how tokens are counted; None chooses by the model's family (L12).
+    """
+
+    name: str = "default"
+    max_context_tokens: int | None = None
+    context_compact_ratio: float | None = None
+    history_pruning_enabled: bool = False
+    history_pruning_max_tokens: int | None = None
+    default_ratio: float | None = DEFAULT_RATIO
+    max_history_messages: int | None = None
+    target_ratio: float = 0.5
+    whole_share: float = 0.25
+    batch: int = 1
+    image_tokens: int = 1_600
+    keep_tools: frozenset[str] = frozenset()
+    cleared_texts: Mapping[str, str] = field(default_factory=dict)
+    pin: Callable[[object], bool] | None = None
+    rungs: tuple[str, ...] = ("images", "results", "arguments", "turns", "rounds")
+    emergency_trim: bool = False
+    strict: bool = False
+    alternate: bool = False
+    estimator: Estimator | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("max_context_tokens", 0),
+            ("history_pruning_max_tokens", 0),
+            ("max_history_messages", 0),
+            ("batch", 1),
+            ("image_tokens", 0),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                _whole(name, value, least=least)
+        _share("target_ratio", self.target_ratio)
+        _share("whole_share", self.whole_share)
+
+    @staticmethod
+    def seed() -> "Policy":
+        """The first rule set as it was published: results cleared in fours, and no lower target (L2, L10)."""
+        return Policy(name="seed", target_ratio=1.0, batch=4, rungs=SEED_RUNGS, default_ratio=None)
+
+    def budget(self, window: int | None, limit: int | None = None) -> Budget:
+        """The budget for a model with this window (None: unknown); `limit` overrides the policy's own keys."""
+        if limit is not None:
+            return Budget.resolve(max_context_tokens=limit, window=window)
+        ratio = self.context_compact_ratio
+        if self.max_context_tokens is None and not _counts(ratio) and window is not None:
+            ratio = self.default_ratio
+        return Budget.resolve(
+            max_context_tokens=self.max_context_tokens,
+            context_compact_ratio=ratio,
+            window=window,
+            pruning_enabled=self.history_pruning_enabled,
+            pruning_max_tokens=self.history_pruning_max_tokens,
+        )
+
+
+PRESETS: Mapping[str, Callable[[], Policy]] = {"default": Policy, "seed": Policy.seed}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers one fold works with, in tokens of the estimate.
+
+    limit: over it we shape (`NO_LIMIT` when trimming is off and the window unknown).
+    capacity: what the model takes less the room for the answer (B10); `NO_LIMIT` when unknown (H20).
+    turns: how many turns may stand; keep_turns: down to how many a break goes (B19).
+    calibrated: whether a provider's reported usage stands behind the estimate (B11).
+    """
+
+    limit: int
+    capacity: int
+    ratio: float
+    whole_share: float
+    turns: int
+    keep_turns: int
+    calibrated: bool = False
+
+    @staticmethod
+    def of(policy: Policy, budget: Budget, room: int | None) -> "Limits":
+        """From a policy, its budget, and `room`: the model's window less the output limit, None when unknown."""
+        capacity = NO_LIMIT if room is None else room
+        if policy.strict and room is None:
+            capacity = budget.operand
+        limit = min(budget.limit or NO_LIMIT, capacity)
+        # H19: with trimming off, old turns go only as far as the window demands.
+        ratio = policy.target_ratio if budget.limit else 1.0
+        explicit = policy.max_history_messages
+        turns = DEFAULT_TURNS if explicit is None else max(1, explicit)
+        keep = math.ceil(DEFAULT_TURNS * policy.target_ratio) if explicit is None else turns
+        return Limits(limit, capacity, ratio, policy.whole_share, turns, keep)
+
+    def scaled(self, factor: float) -> "Limits":
+        """The same in tokens of the estimate when the provider counts `factor` times as many (L15)."""
+        return replace(self, limit=int(self.limit / factor), capacity=int(self.capacity / factor), calibrated=True)
+
+    @property
+    def whole(self) -> int:
+        """What the newest results that stay whole may hold (L3), in tokens."""
+        return int(self.whole_share * self.limit)
+
+
+def _whole(name: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if value < least:
+        raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def _share(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ConfigError(f"{name} must be a number above 0 and at most 1, got {value!r}")

@@ -1,0 +1,76 @@
+"""The pairing rules for one answer and what came until the next: every call ends with exactly one result (H29, B21)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from longturn.core.measure import Measure
+from longturn.core.messages import Message, ToolResult, result
+from longturn.core.texts import UNANSWERED
+
+
+class Row(NamedTuple):
+    """A message on its way into the transcript.
+
+    measure: what its estimate is computed from (B6). position: its index in the caller's list, -1 for one of ours.
+    tool: the name of the tool that a result came from. pinned: the policy keeps it (B14).
+    """
+
+    message: Message
+    measure: Measure
+    position: int
+    pinned: bool = False
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing that was mended in a history that arrived broken; `position` is an index in the caller's list."""
+
+    position: int
+    what: str
+
+
+class Mended(NamedTuple):
+    rows: Sequence[Row]
+    repairs: Sequence[Repair]
+
+
+def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
+    """The rows of one answer with exactly one result for each call behind it, and what had to be done.
+
+    `segment` holds an answer (one row or more) and everything up to the next one; the segment before the first answer
+    holds none. Results keep the order in which they came; a late one moves to its call; the first of two stands.
+    """
+    if not any(row.message.role == "tool" for row in segment) and not any(row.message.calls for row in segment):
+        return Mended(segment, _reported(segment))
+    answer = [row for row in segment if row.message.role == "assistant"]
+    waiting: dict[str, list[str]] = {}
+    for row in answer:
+        for call in row.message.calls:
+            waiting.setdefault(call.id, []).append(call.name)
+    known = set(waiting)
+    results: list[Row] = []
+    others: list[Row] = []
+    repairs = list(_reported(segment))
+    for row in segment:
+        part = row.message.parts[0] if row.message.role == "tool" else None
+        if not isinstance(part, ToolResult):
+            if row.message.role != "assistant":
+                others.append(row)
+        elif names := waiting.get(part.call_id):
+            results.append(row._replace(tool=names.pop(0)))
+            if others:
+                repairs.append(Repair(row.position, f"the late result of call {part.call_id!r} was moved to its call"))
+        else:
+            why = "a second result" if part.call_id in known else "a result without its call"
+            repairs.append(Repair(row.position, f"{why} (call {part.call_id!r}) was left out"))
+    for call_id, names in waiting.items():
+        for name in names:
+            results.append(Row(result(call_id, UNANSWERED), unanswered, -1, tool=name))
+            repairs.append(Repair(answer[-1].position, f"call {call_id!r} ({name}) got a synthetic result"))
+    return Mended([*answer, *results, *others], repairs)
+
+
+def _reported(segment: Iterable[Row]) -> list[Repair]:
+    return [Repair(row.position, row.message.repair) for row in segment if row.message.repair]

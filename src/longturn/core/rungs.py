@@ -1,0 +1,161 @@
+"""The ladder: each rung names the places it could go to, and what the state is when it has gone there.
+
+A rung is a pure function from a view and a state to a state with a smaller window. The climb is the same for all: to the
+first place that brings the size down to the target, or to the last one (B8). Nothing here decides when to climb.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from longturn.core.messages import Reasoning
+from longturn.core.policy import Policy
+from longturn.core.view import State, View, merged
+from longturn.errors import ConfigError
+
+Rung = Callable[[View, State, int], State]
+Step = Callable[[int], State]
+
+
+def climb(view: View, state: State, target: int, places: Sequence[int], step: Step) -> State:
+    """The state at the first of `places` whose size is at most `target`, at the last one if there is none.
+
+    Sizes fall from place to place, so a binary search finds it.
+    """
+    if not places or view.size(state) <= target:
+        return state
+    low, high = 0, len(places) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if view.size(step(places[middle])) <= target:
+            high = middle
+        else:
+            low = middle + 1
+    return step(places[low])
+
+
+def edit(view: View, state: State, place: int, **changes: object) -> State:
+    """The state with `changes`, the first of which is made at row `place`.
+
+    Where a provider checks that nothing before a thinking block has changed, all thinking behind the place goes with
+    it, without gaps (B23); what that saves counts at once.
+    """
+    thinking = view.counts.thinking
+    if view.rules.thinking == "preserved" and thinking[view.border] > thinking[place + 1]:
+        changes["thoughts"] = merged(state.thoughts, place, view.border)
+    return view.settle(replace(state, **changes))  # type: ignore[arg-type]  # fields of State by name
+
+
+def replace_images(view: View, state: State, target: int) -> State:
+    """Images in the results of older turns give way to a short text (B12)."""
+    places = view.pictures(max(state.images, state.cut), max(view.opener, 0))
+    return climb(view, state, target, places, lambda row: edit(view, state, places[0], images=row + 1))
+
+
+def clear_results(view: View, state: State, target: int) -> State:
+    """Old tool results give way to a short note, the oldest first, in batches (L1-L4, B13)."""
+    clearable = view.counts.clearable
+    start = bisect_left(clearable, max(state.cleared, state.cut))
+    stop = bisect_left(clearable, whole_from(view))
+    batch = view.counts.policy.batch
+    # The last, partial batch is cleared too before anything is dropped (B13).
+    ends = [clearable[min(end, stop) - 1] for end in range(start + batch, stop + batch, batch)]
+    return climb(view, state, target, ends, lambda row: edit(view, state, clearable[start], cleared=row + 1))
+
+
+def whole_from(view: View) -> int:
+    """The row from which results stay whole: the newest that fit in the whole share, and the newest round (L3, B13)."""
+    counts = view.counts
+    last = bisect_left(counts.results, view.border)
+    if not last:
+        return view.border
+    fitting = bisect_left(counts.result_tokens, counts.result_tokens[last] - view.limits.whole, 0, last)
+    newest = counts.results[min(fitting, last - 1)]
+    answers = counts.transcript.answers
+    before = bisect_left(answers, view.border)
+    return min(newest, answers[before - 1]) if before else newest
+
+
+def shorten_arguments(view: View, state: State, target: int) -> State:
+    """Long arguments of old calls are cut in the middle, to valid JSON (B15); a call stays as whole as its results."""
+    wordy, whole = view.counts.wordy, whole_from(view)
+    start = bisect_left(wordy, max(state.shortened, state.cut))
+    stop = bisect_left(wordy, view.unit(whole)[0] if whole < view.border else view.newest)
+    places = [row for row in wordy[start:stop] if view.counts.shortening(row)]
+    # Thinking may stand behind a call in the same answer, so the change is made just before the row.
+    return climb(view, state, target, places, lambda row: edit(view, state, places[0] - 1, shortened=row + 1))
+
+
+def drop_turns(view: View, state: State, target: int) -> State:
+    """The oldest whole turns are left out; the first message and the running turn stay (L5, B16)."""
+    places = useful(view, state, view.turns_from(state.cut))
+    return climb(view, state, target, places, lambda row: cut_at(view, state, row, "token_budget"))
+
+
+def drop_rounds(view: View, state: State, target: int) -> State:
+    """The oldest rounds of the running turn are left out; its opener and the newest round stay (L6)."""
+    places = useful(view, state, view.rounds_from(state.cut))
+    return climb(view, state, target, places, lambda row: cut_at(view, state, row, "token_budget"))
+
+
+def useful(view: View, state: State, places: Sequence[int]) -> Sequence[int]:
+    """Without the places in front at which a cut would leave out nothing: such a cut is none (B16)."""
+    now = left_out(view, state)
+    for at, row in enumerate(places):
+        if left_out(view, cut_at(view, state, row, "")) > now:
+            return places[at:]
+    return ()
+
+
+def left_out(view: View, state: State) -> int:
+    """How many rows are not in the window."""
+    if not state.noted:
+        return 0
+    transcript = view.counts.transcript
+    standing = sum(stop - start for start, stop in view.left_standing(state))
+    standing += 0 <= state.first < state.cut
+    standing += view.inside(state.cut, state.first) >= 0
+    return state.cut - transcript.lead - standing
+
+
+def cut_at(view: View, state: State, row: int, cause: str) -> State:
+    """The state with the cut before `row`; inside a turn it lands where the thinking rule lets it (B16, B24)."""
+    transcript = view.counts.transcript
+    cut, kept = row, -1
+    if view.rules.thinking == "turn" and row > view.opener:
+        cut, kept = _with_thinking(view, row)
+    # Behind the first message, never on it: it stands in front of the note (B17).
+    cut = cut + 1 if cut == state.first else cut
+    return edit(view, state, transcript.lead - 1, cut=cut, kept=kept, noted=True, cause=cause)
+
+
+def _with_thinking(view: View, row: int) -> tuple[int, int]:
+    """Where a cut before `row` lands, and the older round to keep, so that a running tool turn starts with thinking."""
+    thoughtful = [answer for answer in view.rounds_from(view.opener) if _starts_with_thinking(view, answer)]
+    if not thoughtful:
+        return row, -1
+    newer = bisect_left(thoughtful, row)
+    return (thoughtful[newer], -1) if newer < len(thoughtful) else (row, thoughtful[-1])
+
+
+def _starts_with_thinking(view: View, answer: int) -> bool:
+    parts = view.counts.transcript.rows[answer].message.parts
+    return bool(parts) and isinstance(parts[0], Reasoning)
+
+
+RUNGS: Mapping[str, Rung] = {
+    "images": replace_images,
+    "results": clear_results,
+    "arguments": shorten_arguments,
+    "turns": drop_turns,
+    "rounds": drop_rounds,
+}
+"""The rungs by the names that a policy lists them with."""
+
+
+def ladder(policy: Policy) -> tuple[Rung, ...]:
+    """The policy's rungs in order. Raises ConfigError for a name that is none."""
+    unknown = [name for name in policy.rungs if name not in RUNGS]
+    if unknown:
+        raise ConfigError(f"no rung is called {unknown[0]!r}: use {', '.join(RUNGS)}")
+    return tuple(RUNGS[name] for name in policy.rungs)

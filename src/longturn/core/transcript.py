@@ -1,0 +1,145 @@
+"""The transcript: an append-only list of rows, mended as it arrives, with its turns, rounds and borders.
+
+It holds what is true whatever the model: structure and measured texts. It decides nothing about windows.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from longturn.core.measure import Measure, MeasureText, measured
+from longturn.core.messages import Message
+from longturn.core.repair import Repair, Row, mend
+from longturn.core.texts import NOTE, PLACEHOLDER, UNANSWERED
+
+RESULTS_PREFIX = "[Tool results]"
+
+
+class Transcript:
+    """Rows that only grow, and where answers and turns begin.
+
+    The rows from `settled` on are the running round: they may still be rearranged until the next answer arrives (B2,
+    B21). Everything before is final. All positions below are row indices.
+
+    answers: where each answer begins; the border of a call is the place just before it (B1).
+    openers: the real user messages, each of which opens a turn (H4, H5).
+    lead: the number of leading system messages. first: the first user message, -1 while there is none.
+    noted: the caller handed back a window of ours, and rows before the first one here were left out of it (B18).
+    note, placeholder: the caller's own objects of our note and placeholder, so that they come back as they are.
+    """
+
+    __slots__ = (
+        "_answering",
+        "_calling",
+        "_mode",
+        "_tail",
+        "_unanswered",
+        "answers",
+        "first",
+        "lead",
+        "measure",
+        "note",
+        "noted",
+        "openers",
+        "pinned",
+        "placeholder",
+        "repairs",
+        "rows",
+        "settled",
+    )
+
+    def __init__(self, measure: MeasureText) -> None:
+        self.measure = measure
+        self.rows: list[Row] = []
+        self.answers: list[int] = []
+        self.openers: list[int] = []
+        self.pinned: list[int] = []
+        self.repairs: list[tuple[int, Repair]] = []
+        self.settled = 0
+        self.lead = 0
+        self.first = -1
+        self.noted = False
+        self.note: Message | None = None
+        self.placeholder: Message | None = None
+        self._tail: list[Row] = []
+        self._answering = self._calling = False
+        self._mode = "lead"
+        self._unanswered = Measure(measure(UNANSWERED))
+
+    def extend(self, arrived: Iterable[tuple[Message, int, bool]]) -> None:
+        """Append messages, each with its index in the caller's list and whether it is pinned."""
+        self._reopen()
+        for message, position, pinned in arrived:
+            if self._is_ours(message):
+                continue
+            if message.role == "assistant":
+                same = self._answering and (message.continues or not self._calling)
+                if not same:
+                    self._settle()
+                    self._calling = False
+                self._calling = self._calling or bool(message.calls)
+            self._answering = message.role == "assistant"
+            self._tail.append(Row(message, measured(message, self.measure), position, pinned))
+        self._append_tail()
+
+    def turn_of(self, row: int) -> int:
+        """The opener of the turn that holds `row`, -1 where it stands before the first one."""
+        after = bisect_right(self.openers, row)
+        return self.openers[after - 1] if after else -1
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether this is our own placeholder or note, by exact text and place together (B18, B28, H9)."""
+        if self._mode == "rest":
+            return False
+        if message.role == "system" and self._mode == "lead":
+            return False
+        if message.role != "user":
+            self._mode = "rest"
+            return False
+        leading, self._mode = self._mode == "lead", "run"
+        text = message.text if len(message.parts) == 1 else ""
+        if leading and text == PLACEHOLDER:
+            self.placeholder = message
+            return True
+        if not leading and text == NOTE and self.note is None:
+            self.note, self.noted = message, True
+            return True
+        return False
+
+    def _settle(self) -> None:
+        self._append_tail()
+        self.settled = len(self.rows)
+        self._tail = []
+
+    def _reopen(self) -> None:
+        """Forget how the running round was arranged; its rows are still in `_tail`."""
+        start = self.settled
+        del self.rows[start:]
+        for places in (self.answers, self.openers, self.pinned):
+            while places and places[-1] >= start:
+                places.pop()
+        while self.repairs and self.repairs[-1][0] >= start:
+            self.repairs.pop()
+        if self.first >= start:
+            self.first = -1
+        self.lead = min(self.lead, start)
+
+    def _append_tail(self) -> None:
+        if not self._tail:
+            return
+        mended = mend(self._tail, self._unanswered)
+        if self._tail[0].message.role == "assistant":
+            self.answers.append(len(self.rows))
+        self.repairs += [(self.settled, repair) for repair in mended.repairs]
+        for row in mended.rows:
+            role, place = row.message.role, len(self.rows)
+            if role == "user":
+                if self.first < 0:
+                    self.first = place
+                    self.openers.append(place)
+                elif not row.message.text.lstrip().startswith(RESULTS_PREFIX):
+                    self.openers.append(place)
+            elif role == "system" and place == self.lead:
+                self.lead = place + 1
+            if row.pinned:
+                self.pinned.append(place)
+            self.rows.append(row)

@@ -1,0 +1,220 @@
+"""What was decided so far (`State`), and a transcript seen at one border under it (`View`): sizes, units, stretches.
+
+Nothing here decides: rungs (rungs.py) move a state forward, fold.py says when.
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+
+from longturn.core.counts import Counts
+from longturn.core.policy import Limits
+from longturn.core.thinking import ThinkingRule
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the wire asks of a window: a user's message in front (B28), and what holds for thinking (B23, B24)."""
+
+    user_first: bool = False
+    thinking: ThinkingRule = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The decisions in force. Each only moves forward (B3); positions are rows.
+
+    first: the user message that stands in front, -1 while there is none.
+    cut: rows between the first message and this one are left out. noted: something was left out, so the note stands.
+    cleared, images, shortened: clearable results, images in results and long arguments before these rows are replaced.
+    thoughts: (place, border): thinking after `place` that was made before `border` is removed (B23).
+    kept: a round before the cut that stays since the answer behind the cut has no thinking to start with (B24).
+    trimmed: (row, characters): results of a newest round that were cut in the middle (L8).
+    cause: why the cut stands where it does.
+    offset: what the state adds to the prefix sum of a border: size = base + offset + tokens[border].
+    """
+
+    first: int
+    cut: int
+    noted: bool = False
+    cleared: int = 0
+    images: int = 0
+    shortened: int = 0
+    thoughts: tuple[tuple[int, int], ...] = ()
+    kept: int = -1
+    trimmed: tuple[tuple[int, int], ...] = ()
+    cause: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A transcript at one border: what a call made there would see.
+
+    border: rows before this one exist. opener: the running turn's user message, -1 before the first.
+    newest: where the newest unit begins, a round, or a turn that has none yet. base: system and tools, in tokens,
+    rounded for the test (B7); exact_base: the same, not rounded.
+    """
+
+    counts: Counts
+    limits: Limits
+    rules: Rules
+    border: int
+    opener: int
+    newest: int
+    base: int
+    exact_base: int
+
+    # --- sizes ---------------------------------------------------------------------------------------------------
+
+    def size(self, state: State) -> int:
+        """Everything that would be sent (B7), in tokens, with the base rounded up."""
+        return self.base + state.offset + self.counts.tokens[self.border]
+
+    def exact(self, state: State) -> int:
+        """The same with the base as it is."""
+        return self.exact_base + state.offset + self.counts.tokens[self.border]
+
+    def pins(self, state: State) -> int:
+        """What no rung may take: base, first user message, opener of the running turn, pinned units (B9)."""
+        pinned = sum(self.tokens(*unit) for unit in self.pinned_units(self.border))
+        return self.base + self.row(state.first) + (self.row(self.opener) if self.opener != state.first else 0) + pinned
+
+    def ceiling(self, state: State) -> int:
+        """Over this a window is shaped (B8)."""
+        pins = self.pins(state)
+        return min(pins + max(self.limits.limit - pins, self.limits.whole), self.limits.capacity)
+
+    def target(self, state: State) -> int:
+        """Down to this it is shaped (B9)."""
+        pins = self.pins(state)
+        room = max(self.limits.limit - pins, self.limits.whole)
+        return min(int(pins + self.limits.ratio * room), self.limits.capacity)
+
+    def tokens(self, start: int, stop: int) -> int:
+        """Tokens of a stretch of rows as they were recorded."""
+        return self.counts.tokens[stop] - self.counts.tokens[start]
+
+    def row(self, place: int) -> int:
+        """Tokens of one row as it was recorded; none for -1."""
+        return self.tokens(place, place + 1) if place >= 0 else 0
+
+    # --- units ---------------------------------------------------------------------------------------------------
+
+    def turns_from(self, cut: int) -> list[int]:
+        """Openers of the whole turns that a cut could move to: behind `cut`, up to the running turn."""
+        openers = self.counts.transcript.openers
+        return openers[bisect_right(openers, cut) : bisect_right(openers, self.opener)]
+
+    def rounds_from(self, cut: int) -> list[int]:
+        """Rounds of the running turn that a cut could move to: behind `cut`, up to the newest unit."""
+        answers = self.counts.transcript.answers
+        return answers[bisect_right(answers, max(cut, self.opener)) : bisect_right(answers, self.newest)]
+
+    def unit(self, row: int) -> tuple[int, int]:
+        """First and one past the last row of the round, or lone message, that holds `row`."""
+        transcript = self.counts.transcript
+        if transcript.rows[row].message.role in ("user", "system"):
+            return row, row + 1
+        answers, openers = transcript.answers, transcript.openers
+        at = bisect_right(answers, row)
+        after = bisect_right(openers, row)
+        stops = [self.border]
+        stops += answers[at : at + 1] + openers[after : after + 1]
+        return answers[at - 1] if at else row, min(stops)
+
+    def pinned_units(self, before: int) -> list[tuple[int, int]]:
+        """Units with a pinned row that begin before `before`, without the first message and the opener."""
+        units: list[tuple[int, int]] = []
+        for row in self.counts.transcript.pinned:
+            if row >= before or row in (self.counts.transcript.first, self.opener):
+                continue
+            unit = self.unit(row)
+            if not units or units[-1] != unit:
+                units.append(unit)
+        return units
+
+    def left_standing(self, state: State) -> list[tuple[int, int]]:
+        """Units before the cut that stay: pinned ones, and the one kept for its thinking (B14, B24)."""
+        opener = self.inside(state.cut, state.first)
+        units = [
+            unit for unit in self.pinned_units(state.cut) if unit[0] not in (state.first, opener) and unit[0] > state.first
+        ]
+        if state.kept >= 0 and self.unit(state.kept) not in units:
+            units.append(self.unit(state.kept))
+        return sorted(units)
+
+    def inside(self, cut: int, first: int) -> int:
+        """The opener that must stand before a cut inside its turn; -1 where the cut is at a turn's border."""
+        opener = self.counts.transcript.turn_of(min(cut, self.border - 1))
+        return -1 if opener in (cut, first) or opener < first else opener
+
+    def turns(self, state: State) -> int:
+        """Turns that stand in the window, as the turn limit counts them (B19)."""
+        openers = self.counts.transcript.openers
+        cut = max(state.cut, state.first + 1)
+        whole = bisect_left(openers, self.border) - bisect_left(openers, cut)
+        is_inside = cut < self.border and (not whole or openers[bisect_left(openers, cut)] != cut)
+        return whole + is_inside
+
+    # --- what a state takes away ---------------------------------------------------------------------------------
+
+    def settle(self, state: State) -> State:
+        """The state with its offset worked out anew from its positions."""
+        counts = self.counts
+        size = self.standing(state, state.cut, self.border)
+        if state.noted:
+            size += counts.note + self.front(state) + self.row(self.inside(state.cut, state.first))
+            size += sum(self.standing(state, *unit) for unit in self.left_standing(state))
+        elif self.headless():
+            size += counts.placeholder
+        return replace(state, offset=size - counts.tokens[self.border])
+
+    def front(self, state: State) -> int:
+        """Tokens of the user message in front of the note."""
+        return self.row(state.first) if 0 <= state.first < state.cut else self.counts.placeholder
+
+    def headless(self) -> bool:
+        """Whether an uncut window has a placeholder: it came with one, or the wire wants a user's message first (B28)."""
+        transcript = self.counts.transcript
+        if transcript.placeholder is not None:
+            return True
+        if not self.rules.user_first or transcript.lead >= self.border:
+            return False
+        return transcript.rows[transcript.lead].message.role != "user"
+
+    def standing(self, state: State, start: int, stop: int) -> int:
+        """Tokens of a stretch of rows with the edits that are in force."""
+        counts = self.counts
+        size = self.tokens(start, stop)
+        cleared = stop if start == state.kept else max(start, min(state.cleared, stop))
+        size -= counts.clearing[cleared] - counts.clearing[start]
+        if state.shortened > start:
+            size -= counts.shortening_between(start, min(state.shortened, stop))
+        for row in self.pictures(start, min(state.images, stop)):
+            if row >= cleared or not counts.is_clearable(row):
+                size -= counts.picturing(row)
+        for row, characters in state.trimmed:
+            if start <= row < stop and (row >= cleared or not counts.is_clearable(row)):
+                size -= counts.trimming(row, characters)
+        for place, border in state.thoughts:
+            low, high = max(place + 1, start), min(border, stop)
+            if high > low:
+                size -= counts.thinking[high] - counts.thinking[low] - self.emptied(low, high)
+        return size
+
+    def emptied(self, start: int, stop: int) -> int:
+        """Tokens of the texts that stand for answers of nothing but thinking in a stretch of rows (B23)."""
+        bare = self.counts.bare
+        return self.counts.empty_answer * (bisect_left(bare, stop) - bisect_left(bare, start))
+
+    def pictures(self, start: int, stop: int) -> list[int]:
+        """Rows of results with media in a stretch, but pinned ones."""
+        pictured = self.counts.pictured
+        return pictured[bisect_left(pictured, start) : bisect_left(pictured, stop)]
+
+
+def merged(thoughts: tuple[tuple[int, int], ...], place: int, border: int) -> tuple[tuple[int, int], ...]:
+    """The intervals with one more, which ends at the newest border: overlapping ones become one (B23)."""
+    kept = [interval for interval in thoughts if interval[1] <= place + 1]
+    reached = [interval[0] for interval in thoughts if interval[1] > place + 1]
+    return (*kept, (min([place, *reached]), border))
