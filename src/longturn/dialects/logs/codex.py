@@ -1,0 +1,112 @@
+"""Codex rollouts (JSONL): a Responses item a row, compactions that replace the history, usage as events.
+
+The log holds the instructions but not the built-in tool definitions. Format as written from 0.44 to 0.146 (2026).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from longturn.dialects.logs.chat import left_out
+from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.document import Document
+from longturn.dialects.logs.fields import array, first_text, obj, objects, openai_usage, seconds, text
+
+_ROWS = frozenset({"session_meta", "response_item", "turn_context", "event_msg", "compacted"})
+# Items that are Codex's own records; it takes them out before it sends the history.
+_NOT_SENT = frozenset({"ghost_snapshot", "other"})
+_RETURNED = ("_output", "_response")
+
+
+def recognise(document: Document) -> bool:
+    """Whether one of the first rows is an envelope of a rollout: a known `type` with a `payload`."""
+    rows = [obj(row.value) for row in document.rows[:50]]
+    return any(text(row.get("type")) in _ROWS and isinstance(row.get("payload"), dict) for row in rows)
+
+
+def read(document: Document, name: str) -> list[Conversation]:
+    """The one conversation of the rollout; a compacted history follows what it replaces, behind a boundary."""
+    rows = [(row.where, obj(row.value)) for row in document.rows]
+    messages: list[object] = []
+    usage: dict[int, Usage] = {}
+    times: dict[int, float] = {}
+    boundaries: list[int] = []
+    notes: list[str] = []
+    odd: Counter[str] = Counter()
+    for where, row in rows:
+        kind, payload = text(row.get("type")), obj(row.get("payload"))
+        if kind == "compacted":
+            boundaries.append(len(messages))
+            messages.extend(_replacement(payload, where, odd, notes))
+        elif kind == "response_item" and text(payload.get("type")) not in ("", *_NOT_SENT):
+            time = seconds(row.get("timestamp"))
+            times.update({len(messages): time} if time is not None else {})
+            messages.append(payload)
+        elif kind == "response_item":
+            odd[f"{first_text(payload.get('type'), 'untyped')} items"] += 1
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            _report(payload, messages, boundaries, usage, odd)
+        elif kind == "event_msg" and payload.get("type") == "thread_rolled_back":
+            notes.append(f"{where}: the user took back {payload.get('num_turns')} turns; they are kept here")
+        elif kind not in _ROWS or kind == "event_msg":
+            odd[f"{first_text(kind, 'untyped')} rows"] += 1
+    metas = [obj(row.get("payload")) for _, row in rows if row.get("type") == "session_meta"]
+    models = [obj(row.get("payload")).get("model") for _, row in rows if row.get("type") == "turn_context"]
+    if any(meta.get("dynamic_tools") for meta in metas):
+        notes.append("the definitions of dynamic tools are left out: the built-in ones are not in the log either")
+    return [
+        Conversation(
+            dialect="openai_responses",
+            messages=messages,
+            name=first_text(*(meta.get("id") for meta in metas), name),
+            model=first_text(*reversed(models)) or None,
+            system=first_text(*_instructions(metas)) or None,
+            usage=usage,
+            times=times,
+            boundaries=tuple(boundaries),
+            notes=(*left_out(odd), *notes),
+        )
+    ]
+
+
+def _instructions(metas: Iterable[dict[str, object]]) -> Iterator[object]:
+    for meta in metas:
+        yield obj(meta.get("base_instructions")).get("text")
+        yield meta.get("instructions")
+
+
+def _replacement(payload: dict[str, object], where: str, odd: Counter[str], notes: list[str]) -> list[object]:
+    """What the history was replaced by; older rollouts hold only the summary, which is given as a user's message."""
+    if isinstance(payload.get("replacement_history"), list):
+        items = objects(payload["replacement_history"])
+        sent = [item for item in items if text(item.get("type")) not in _NOT_SENT]
+        lost = len(array(payload["replacement_history"])) - len(sent)
+        odd.update({"items of replacement histories": lost} if lost else {})
+        return list(sent)
+    notes.append(f"{where}: the compacted history is not in the log, only its summary")
+    summary = text(payload.get("message"))
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": summary}]}
+    return [item] if summary else []
+
+
+def _report(
+    payload: dict[str, object],
+    messages: Sequence[object],
+    boundaries: Sequence[int],
+    usage: dict[int, Usage],
+    odd: Counter[str],
+) -> None:
+    """Give the figures to the answer before the event: the last item since the start that a model made."""
+    reported = openai_usage(obj(payload.get("info")).get("last_token_usage"))
+    start = boundaries[-1] if boundaries else 0
+    made = next((place for place in reversed(range(start, len(messages))) if _is_made(obj(messages[place]))), None)
+    if reported is None or made is None or made in usage:
+        # Codex repeats the last figures when a limit changes, and sends the event without any.
+        odd["token_count events without an answer of their own"] += 1
+    else:
+        usage[made] = reported
+
+
+def _is_made(item: dict[str, object]) -> bool:
+    if item.get("type") == "message":
+        return item.get("role") == "assistant"
+    return not text(item.get("type")).endswith(_RETURNED) and item.get("type") not in ("compaction", "agent_message")

@@ -1,0 +1,47 @@
+"""What a reader of session logs gives: conversations in a dialect's messages, with what the log knows of them."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a provider reported for one call, in tokens.
+
+    input_tokens: everything it read, whether fresh, from its cache or written to its cache.
+    cached_tokens, written_tokens: the parts of the input that were read from and written to its cache.
+    output_tokens: everything it wrote; `reasoning_tokens` is a part of it.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One run in a log.
+
+    dialect: "openai_chat", "openai_responses", "anthropic" or "gemini".
+    messages: native messages of that dialect in the order a model read them; what the log left broken (calls without
+        results) stays broken.
+    name: session, subagent, sample or branch.
+    system, tools: where the log has them beside the messages, in the dialect's form.
+    usage: index of an answer's (last) native message -> what the provider reported for the call that made it.
+    times: native index -> unix seconds, where the log has time stamps.
+    boundaries: native indices at which the recording agent had compacted its history: it sent the messages from there
+        on, and nothing before.
+    notes: what was left out or mended while reading, in words with positions.
+    """
+
+    dialect: str
+    messages: list[object]
+    name: str = ""
+    model: str | None = None
+    system: object = None
+    tools: list[object] | None = None
+    usage: dict[int, Usage] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    boundaries: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
