@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from longturn.core.edits import cleared, without_images, without_thinking
 from longturn.core.messages import Message, Part, ToolCall, ToolResult, result, user
@@ -17,14 +16,12 @@ SHORTENED = '{"note":"shortened"}'
 """What `check_dialect` puts in the place of a call's arguments."""
 
 # One item of each format that is shipped which no other format has.
-_UNMISTAKABLE: Mapping[str, Native] = MappingProxyType(
-    {
-        "openai_chat": {"role": "tool", "tool_call_id": "call_1", "content": "12 files"},
-        "openai_responses": {"type": "function_call", "call_id": "call_1", "name": "list", "arguments": "{}"},
-        "anthropic": {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "list", "input": {}}]},
-        "gemini": {"role": "model", "parts": [{"functionCall": {"name": "list", "args": {}}}]},
-    }
-)
+_UNMISTAKABLE: Mapping[str, Native] = {
+    "openai_chat": {"role": "tool", "tool_call_id": "call_1", "content": "12 files"},
+    "openai_responses": {"type": "function_call", "call_id": "call_1", "name": "list", "arguments": "{}"},
+    "anthropic": {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "list", "input": {}}]},
+    "gemini": {"role": "model", "parts": [{"functionCall": {"name": "list", "args": {}}}]},
+}
 
 
 def validate(messages: Sequence[Native], dialect: Dialect | str) -> list[str]:
@@ -55,7 +52,7 @@ def check_dialect(dialect: Dialect, examples: Iterable[Sequence[Native]], akin: 
             failures.append(f"example {number}: the messages handed in were changed")
     if failures:
         lines = "".join(f"\n- {failure}" for failure in failures)
-        raise AssertionError(f"the dialect {dialect.name!r} fails {len(failures)} checks:{lines}")
+        raise AssertionError(f"the dialect {dialect.name!r} does not keep what a dialect promises:{lines}")
 
 
 def _read(dialect: Dialect, items: Sequence[Native]) -> list[Message]:
@@ -90,7 +87,7 @@ def _is_lossless(dialect: Dialect, items: Sequence[Native]) -> Iterator[str]:
     if messages != _read(dialect, items):
         yield "reading it twice gives different messages"
     for position, message in enumerate(messages):
-        if message.role == "tool" and not (len(message.parts) == 1 and isinstance(message.parts[0], ToolResult)):
+        if message.role == "tool" and not _is_result(message):
             yield f"core message {position}: a tool message must have exactly one part, a ToolResult"
     rendered = dialect.render(messages)
     if len(rendered) != len(items) or any(one is not other for one, other in zip(rendered, items, strict=False)):
@@ -150,12 +147,16 @@ def _short_arguments(message: Message) -> Message:
     return message if tuple(parts) == message.parts else message.with_parts(parts)
 
 
+def _is_result(message: Message) -> bool:
+    return message.role == "tool" and [type(part) for part in message.parts] == [ToolResult]
+
+
 def _cleared(message: Message) -> Message:
-    return cleared(message, CLEARED) if message.role == "tool" else message
+    return cleared(message, CLEARED) if _is_result(message) else message
 
 
 def _without_images(message: Message) -> Message:
-    return without_images(message) if message.role == "tool" else message
+    return without_images(message) if _is_result(message) else message
 
 
 def _synthetic(message: Message) -> Message:
@@ -163,13 +164,11 @@ def _synthetic(message: Message) -> Message:
     return result(part.call_id, UNANSWERED) if isinstance(part, ToolResult) else message
 
 
-_EDITS: Mapping[str, Callable[[Message], Message]] = MappingProxyType(
-    {
-        "cleared results": _cleared,
-        "results without images": _without_images,
-        "answers without thinking": without_thinking,
-        "shortened arguments": _short_arguments,
-        "synthetic results": _synthetic,
-    }
-)
+_EDITS: Mapping[str, Callable[[Message], Message]] = {
+    "cleared results": _cleared,
+    "results without images": _without_images,
+    "answers without thinking": without_thinking,
+    "shortened arguments": _short_arguments,
+    "synthetic results": _synthetic,
+}
 _CHECKS: tuple[Check, ...] = (_is_valid, _is_lossless, _takes_edits, _takes_a_note, _takes_cuts)

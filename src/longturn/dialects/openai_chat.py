@@ -6,7 +6,7 @@ the core's to repair.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from longturn.dialects.base import Dialect, Native, Request
@@ -32,7 +32,7 @@ ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 TEXTS = frozenset({"text"})
-MEDIA = {"image_url": "image", "input_audio": "audio", "file": "file", "video_url": "video"}
+MEDIA: Mapping[str, str] = {"image_url": "image", "input_audio": "audio", "file": "file", "video_url": "video"}
 
 # DeepSeek, Qwen, vLLM: reasoning_content; OpenRouter: reasoning and reasoning_details; LiteLLM: thinking_blocks.
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
@@ -76,19 +76,17 @@ def _content(native: dict[str, Any], repairs: list[str]) -> list[Part]:
 
 def _read_result(native: dict[str, Any], repairs: list[str]) -> list[Part]:
     call_id = native.get("name" if native["role"] == "function" else "tool_call_id")
-    return [_result(call_id if isinstance(call_id, str) else "", _content(native, repairs))]
-
-
-def _result(call_id: str, parts: Sequence[Part]) -> ToolResult:
+    if not isinstance(call_id, str):
+        repairs.append("a result without an id got an empty one")
+        call_id = ""
+    parts = _content(native, repairs)
     text = "\n".join(part.text for part in parts if isinstance(part, (Text, Opaque)))
-    return ToolResult(call_id, text, tuple(part for part in parts if type(part) is Media))
+    return [ToolResult(call_id, text, tuple(part for part in parts if type(part) is Media))]
 
 
 def _read_answer(native: dict[str, Any], repairs: list[str]) -> list[Part]:
     calls = list(_calls(native, repairs))
     extra = list(_extras(native))
-    if native.get("tool_calls") == []:
-        repairs.append("an empty tool_calls was left out")
     bare = native.get("content") is None and (calls or extra)
     return [*_reasoning(native), *([] if bare else _content(native, repairs)), *extra, *calls]
 
@@ -99,6 +97,10 @@ def _extras(native: dict[str, Any]) -> Iterator[Part]:
         yield Opaque(native["refusal"])
     if isinstance(native.get("audio"), dict):
         yield Opaque(countable(native["audio"]))
+
+
+def _says_otherwise(native: dict[str, Any]) -> bool:
+    return isinstance(native.get("refusal"), str) or isinstance(native.get("audio"), dict)
 
 
 def _reasoning(native: dict[str, Any]) -> Iterator[Reasoning]:
@@ -117,24 +119,35 @@ def _reasoning(native: dict[str, Any]) -> Iterator[Reasoning]:
 
 
 def _calls(native: dict[str, Any], repairs: list[str]) -> Iterator[ToolCall]:
+    calls, legacy = native.get("tool_calls"), native.get("function_call")
+    if calls == [] or not isinstance(calls, (list, type(None))):
+        repairs.append("tool_calls without a call were left out")
     seen: set[str] = set()
-    for call in native.get("tool_calls") or ():
-        if not isinstance(call, dict):
-            repairs.append(f"a call of type {type(call).__name__} was left out")
-            continue
-        call_id = call["id"] if isinstance(call.get("id"), str) else ""
-        if call_id in seen:
-            repairs.append(f"a second call with the id {call_id!r} was left out")
-            continue
-        seen.add(call_id)
-        if call.get("type") == "custom":
-            custom = call.get("custom") or {}
-            yield ToolCall(call_id, str(custom.get("name") or ""), str(custom.get("input") or ""), True, call)
+    for call in calls if isinstance(calls, list) else ():
+        read = _read_call(call, repairs)
+        if read is None:
+            repairs.append(f"a call that names no tool was left out: {json_text(call)[:60]}")
+        elif read.id in seen:
+            repairs.append(f"a second call with the id {read.id!r} was left out")
         else:
-            yield _call(call_id, call.get("function") or {}, call, repairs)
-    if isinstance(native.get("function_call"), dict):
-        legacy = native["function_call"]
+            seen.add(read.id)
+            yield read
+    if _names_itself(legacy):
         yield _call(str(legacy.get("name") or ""), legacy, legacy, repairs)
+    elif legacy is not None:
+        repairs.append("a function_call that is none was left out")
+
+
+def _read_call(call: object, repairs: list[str]) -> ToolCall | None:
+    if not isinstance(call, dict):
+        return None
+    call_id, function, custom = call.get("id"), call.get("function"), call.get("custom")
+    if not isinstance(call_id, str):
+        repairs.append("a call without an id got an empty one")
+        call_id = ""
+    if call.get("type") == "custom" and isinstance(custom, dict):
+        return ToolCall(call_id, str(custom.get("name") or ""), str(custom.get("input") or ""), True, call)
+    return _call(call_id, function, call, repairs) if isinstance(function, dict) else None
 
 
 def _call(call_id: str, function: dict[str, Any], source: dict[str, Any], repairs: list[str]) -> ToolCall:
@@ -157,7 +170,12 @@ def render(messages: Sequence[Message]) -> list[Native]:
 
 
 def _is_legacy(call: ToolCall) -> bool:
-    return isinstance(call.source, dict) and not ("function" in call.source or "custom" in call.source)
+    return _names_itself(call.source)
+
+
+def _names_itself(call: object) -> TypeGuard[dict[str, Any]]:
+    """Whether it is the bare call of the `function_call` field; those of `tool_calls` have it inside."""
+    return isinstance(call, dict) and "function" not in call and "custom" not in call
 
 
 def _rebuild(message: Message, legacy: set[str]) -> Native:
@@ -178,22 +196,19 @@ def _rebuild(message: Message, legacy: set[str]) -> Native:
 def _rebuild_result(native: dict[str, Any], part: ToolResult, legacy: set[str]) -> Native:
     if part.call_id in legacy:
         return {"role": "function", "name": part.call_id, "content": part.text}
-    if native["role"] == "tool":
-        native["tool_call_id"] = part.call_id
+    native["name" if native["role"] == "function" else "tool_call_id"] = part.call_id
     return native | {"content": write_content([Text(part.text), *part.media], "text")}
 
 
 def _rebuild_answer(native: dict[str, Any], message: Message, content: str | list[Any] | None) -> Native:
     calls = [_rebuild_call(call) for call in message.calls if not _is_legacy(call)]
     legacy = [call for call in message.calls if _is_legacy(call)]
-    answered = calls or legacy or any(isinstance(native.get(key), (str, dict)) for key in ("refusal", "audio"))
+    answered = calls or legacy or _says_otherwise(native)
     # content: null beside calls is the usual shape; some servers refuse the key's absence (llama.cpp, 2024).
     native["content"] = "" if content is None and not answered else content
-    gone = [] if calls else ["tool_calls"]
-    if calls:
-        native["tool_calls"] = calls
-    if legacy:
-        native["function_call"] = {"name": legacy[0].name, "arguments": legacy[0].arguments}
+    native["tool_calls"] = calls
+    native["function_call"] = {"name": legacy[0].name, "arguments": legacy[0].arguments} if legacy else None
+    gone = [key for key in ("tool_calls", "function_call") if not native[key]]
     if not any(type(part) is Reasoning and part.source is None for part in message.parts):
         gone += REASONING_FIELDS
     return {key: value for key, value in native.items() if key not in gone}
@@ -202,12 +217,11 @@ def _rebuild_answer(native: dict[str, Any], message: Message, content: str | lis
 def _rebuild_call(call: ToolCall) -> object:
     if not isinstance(call.source, dict):
         return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-    if "custom" in call.source:
-        return call.source
-    function = call.source.get("function") or {}
-    if function.get("arguments") == call.arguments:
-        return call.source
-    return {**call.source, "function": {**function, "arguments": call.arguments}}
+    source = call.source if call.source.get("id") == call.id else {**call.source, "id": call.id}
+    function = source.get("function")
+    if not isinstance(function, dict) or function.get("arguments") == call.arguments:
+        return source
+    return {**source, "function": {**function, "arguments": call.arguments}}
 
 
 def problems(items: Sequence[Native]) -> list[str]:
@@ -230,7 +244,7 @@ def problems(items: Sequence[Native]) -> list[str]:
                 found.append(f"messages[{position}]: the result for {call_id!r} follows no open call with that id")
             continue
         found += _unanswered(open_ids, asked)
-        open_ids, asked = [str(call.get("id")) for call in _native_calls(native)], position
+        open_ids, asked = list(dict.fromkeys(str(call.get("id")) for call in _native_calls(native))), position
     return found + _unanswered(open_ids, asked)
 
 
@@ -242,31 +256,43 @@ def _unanswered(open_ids: list[str], asked: int) -> list[str]:
 
 def _native_calls(native: dict[str, Any]) -> list[dict[str, Any]]:
     calls = native.get("tool_calls") if native["role"] == "assistant" else None
-    return [call for call in calls or () if isinstance(call, dict)]
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
 def _faults(native: dict[str, Any]) -> Iterator[str]:
     role, content = native["role"], native.get("content")
-    can_lack = role == "assistant" and any(
-        native.get(key) for key in ("tool_calls", "function_call", "refusal", "audio")
-    )
-    if content is None and not can_lack:
+    called = native.get("tool_calls") or _names_itself(native.get("function_call"))
+    may_lack = role == "assistant" and (called or _says_otherwise(native))
+    if content is None and not may_lack:
         yield f"a {role} message needs content"
     elif content == []:
         yield "content is an empty list"
     elif content is not None and not isinstance(content, (str, list)):
         yield f"content must be text or a list of blocks, got {type(content).__name__}"
-    if role == "assistant" and native.get("tool_calls") == []:
-        yield "tool_calls is an empty list"
-    calls = _native_calls(native)
-    ids = [call.get("id") for call in calls]
-    for call in calls:
-        function = call.get("function") or {}
-        if not isinstance(call.get("id"), str):
+    if role == "function" and not isinstance(native.get("name"), str):
+        yield "a function message needs a name"
+    if role == "assistant":
+        yield from _call_faults(native)
+
+
+def _call_faults(native: dict[str, Any]) -> Iterator[str]:
+    calls, legacy = native.get("tool_calls"), native.get("function_call")
+    if calls == [] or not isinstance(calls, (list, type(None))):
+        yield "tool_calls must be a list of at least one call, or be left out"
+    if legacy is not None and not _names_itself(legacy):
+        yield "a function_call must be an object with a name and arguments"
+    elif legacy is not None and not isinstance(legacy.get("arguments"), str):
+        yield "the arguments of the function_call are no text"
+    for call in calls if isinstance(calls, list) else ():
+        own = call.get("custom" if call.get("type") == "custom" else "function") if isinstance(call, dict) else None
+        if not isinstance(own, dict):
+            yield f"a call names no tool: {json_text(call)[:60]}"
+        elif not isinstance(call.get("id"), str):
             yield "a call has no id"
-        elif call.get("type") != "custom" and not isinstance(function.get("arguments"), str):
+        elif call.get("type") != "custom" and not isinstance(own.get("arguments"), str):
             yield f"the arguments of the call {call['id']!r} are no text"
-    if len(set(map(str, ids))) < len(ids):
+    ids = [str(call.get("id")) for call in _native_calls(native)]
+    if len(set(ids)) < len(ids):
         yield f"two calls share an id: {ids}"
 
 

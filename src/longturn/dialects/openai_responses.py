@@ -10,7 +10,6 @@ at the very end is left to `problems`, since reading item by item cannot see tha
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from longturn.core.messages import Media, Message, Opaque, Reasoning, Role, Text, ToolCall, ToolResult
@@ -28,13 +27,14 @@ from longturn.dialects.native import (
     write_content,
 )
 
-ROLES: Mapping[str, Role] = MappingProxyType(
-    {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-)
+ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
-MEDIA = MappingProxyType(
-    {"input_image": "image", "input_file": "file", "input_audio": "audio", "computer_screenshot": "image"}
-)
+MEDIA: Mapping[str, str] = {
+    "input_image": "image",
+    "computer_screenshot": "image",
+    "input_file": "file",
+    "input_audio": "audio",
+}
 # A part of a conversation that the client sets, not the model (2026-09).
 SETTINGS = frozenset({"additional_tools", "configuration_update", "compaction_trigger"})
 NO_ANSWER = "[No answer was recorded.]"
@@ -58,23 +58,28 @@ class Call(NamedTuple):
     required: bool = True
 
 
-CALLS: Mapping[str, Call] = MappingProxyType(
-    {
-        "function_call": Call("function_call_output", ("arguments",), "name"),
-        "custom_tool_call": Call("custom_tool_call_output", ("input",), "name"),
-        "local_shell_call": Call("local_shell_call_output", ("action",)),
-        "shell_call": Call("shell_call_output", ("action",)),
-        "computer_call": Call("computer_call_output", ("actions", "action")),
-        "apply_patch_call": Call("apply_patch_call_output", ("operation",)),
-        "tool_search_call": Call("tool_search_output", ("arguments",)),
-        "mcp_approval_request": Call("mcp_approval_response", ("arguments",), "name", "id", required=False),
-    }
-)
+CALLS: Mapping[str, Call] = {
+    "function_call": Call("function_call_output", ("arguments",), "name"),
+    "custom_tool_call": Call("custom_tool_call_output", ("input",), "name"),
+    "local_shell_call": Call("local_shell_call_output", ("action",)),
+    "shell_call": Call("shell_call_output", ("action",)),
+    "computer_call": Call("computer_call_output", ("actions", "action")),
+    "apply_patch_call": Call("apply_patch_call_output", ("operation",)),
+    "tool_search_call": Call("tool_search_output", ("arguments",)),
+    "mcp_approval_request": Call("mcp_approval_response", ("arguments",), "name", "id", required=False),
+}
 # Output type -> the keys under which the call's id may stand (SDK types name `id` for local shells, agents `call_id`).
-OUTPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {call.output: ("call_id",) for call in CALLS.values()}
-    | {"local_shell_call_output": ("call_id", "id"), "mcp_approval_response": ("approval_request_id",)}
-)
+OUTPUTS: Mapping[str, tuple[str, ...]] = {
+    **{call.output: ("call_id",) for call in CALLS.values()},
+    "local_shell_call_output": ("call_id", "id"),
+    "mcp_approval_response": ("approval_request_id",),
+}
+# What an output of ours says besides: that nothing was done.
+MADE: Mapping[str, dict[str, object]] = {
+    "tool_search_output": {"execution": "client", "status": "completed"},
+    "mcp_approval_response": {"approve": False},
+    "apply_patch_call_output": {"status": "failed"},
+}
 
 
 def read(item: Native, before: Native | None, position: int) -> Sequence[Message]:
@@ -181,34 +186,48 @@ def _as_content(output: object) -> str | list[Any]:
     """An output in no known form: nothing as empty text, a lone block as a list of it, anything else as JSON text."""
     if output is None:
         return ""
-    return [output] if isinstance(output, dict) and output.get("type") in TEXTS else json_text(output)
+    return [output] if isinstance(output, dict) and str(output.get("type")) in TEXTS else json_text(output)
 
 
 def _reasoning(native: dict[str, Any]) -> Reasoning:
-    blocks = [*(native.get("summary") or ()), *(native.get("content") or ())]
     sealed = native.get("encrypted_content")
-    return Reasoning("\n".join(texts(blocks)), len(sealed) if isinstance(sealed, str) else 0, native)
+    told = texts([native.get("summary"), native.get("content")])
+    return Reasoning("\n".join(told), len(sealed) if isinstance(sealed, str) else 0, native)
 
 
 def render(messages: Sequence[Message]) -> list[Native]:
     """Core messages as items; the unedited are handed back, the others are built from a copy."""
-    kinds: dict[str, str] = {}
-    if any([message.role == "tool" and message.source is None for message in messages]):
-        calls = [call for message in messages for call in message.calls if isinstance(call.source, dict)]
-        kinds = {call.id: call.source["type"] for call in calls}  # type: ignore[index]
-    return render_each(messages, lambda message: _rebuild(message, kinds))
+    ours = any([message.role == "tool" and message.source is None for message in messages])
+    wanted = _wanted(messages) if ours else {}
+    return render_each(messages, lambda message: _rebuild(message, wanted.get(id(message), "function_call_output")))
 
 
-def _rebuild(message: Message, kinds: Mapping[str, str]) -> list[Native]:
+def _wanted(messages: Sequence[Message]) -> dict[int, str]:
+    """The output type of each result of ours, by the identity of its message; its call is the last one before it."""
+    types: dict[str, str] = {}
+    wanted: dict[int, str] = {}
+    for message in messages:
+        types.update({call.id: CALLS[call.source["type"]].output for call in message.calls if call.source})  # type: ignore[index]
+        if message.role == "tool" and message.source is None:
+            wanted[id(message)] = types.get(_result(message).call_id, "function_call_output")
+    return wanted
+
+
+def _result(message: Message) -> ToolResult:
+    part = message.parts[0]
+    assert isinstance(part, ToolResult)
+    return part
+
+
+def _rebuild(message: Message, wanted: str) -> list[Native]:
     native = {} if message.source is None else dict(as_object(message.source, 0))
     if message.role == "tool":
-        part = message.parts[0]
-        assert isinstance(part, ToolResult)
-        kind = native.get("type") or CALLS[kinds.get(part.call_id, "function_call")].output
-        return [_rebuild_output(native or {"type": kind, OUTPUTS[kind][0]: part.call_id}, kind, part)]
+        part = _result(message)
+        made = {"type": wanted, OUTPUTS[wanted][0]: part.call_id, **MADE.get(wanted, {})}
+        return [_rebuild_output(native or made, part)]
     if message.calls and native:
         return [_rebuild_call(native, message.calls[0])]
-    if message.source is not None and _kind(native) != "message":
+    if native and _kind(native) != "message":
         return _rebuild_opaque(message)
     content = write_content(message.parts, "output_text" if message.role == "assistant" else "input_text")
     return [(native or {"role": message.role}) | {"content": "" if content is None else content}]
@@ -225,13 +244,12 @@ def _rebuild_opaque(message: Message) -> list[Native]:
     return [*kept, *([] if content is None else [{"role": "assistant", "content": content}])]
 
 
-def _rebuild_output(native: dict[str, Any], kind: str, part: ToolResult) -> Native:
+def _rebuild_output(native: dict[str, Any], part: ToolResult) -> Native:
+    kind = native["type"]
     if kind == "tool_search_output":
-        return {"execution": "client", "status": "completed"} | native | {"tools": []}
+        return native | {"tools": []}
     if kind == "mcp_approval_response":
-        return {"approve": False} | native | {"reason": part.text}
-    if kind == "apply_patch_call_output":
-        return {"status": "failed"} | native | {"output": part.text}
+        return native | {"reason": part.text}
     if kind == "shell_call_output":
         return native | {"output": [{"stdout": part.text, "stderr": "", "outcome": _outcome(native)}]}
     if kind == "computer_call_output":
@@ -242,7 +260,8 @@ def _rebuild_output(native: dict[str, Any], kind: str, part: ToolResult) -> Nati
 
 def _outcome(native: dict[str, Any]) -> object:
     runs = native.get("output")
-    return runs[0].get("outcome") if isinstance(runs, list) and runs else {"type": "exit", "exit_code": 1}
+    first = runs[0] if isinstance(runs, list) and runs else None
+    return first.get("outcome") if isinstance(first, dict) else {"type": "exit", "exit_code": 1}
 
 
 def problems(items: Sequence[Native]) -> list[str]:
@@ -266,7 +285,7 @@ def problems(items: Sequence[Native]) -> list[str]:
                 found.append(f"input[{position}]: the {kind} for {pair[1]!r} follows no open call with that id")
         elif kind == "reasoning" and not _is_followed(natives, position):
             found.append(f"input[{position}]: the reasoning item is not followed by an item of its answer")
-    needed = [(pair, position) for pair, position in waiting.items() if pair[0] != "mcp_approval_response"]
+    needed = [(pair, position) for pair, position in waiting.items() if CALLS[_kind(natives[position])].required]
     return found + [f"input[{position}]: the call {pair[1]!r} has no {pair[0]}" for pair, position in needed]
 
 
