@@ -515,3 +515,46 @@ def test_tools_count_by_name_description_and_schema_h23() -> None:
     assert DIALECT.tool_texts(tool) == [["f", "does", '{"type":"object","properties":{}}']]
     assert DIALECT.tool_texts({"type": "bash_20250124", "name": "bash"}) == [['{"type":"bash_20250124","name":"bash"}']]
     assert DIALECT.system_texts([text("a"), text("b", cache_control={"type": "ephemeral"})]) == ["a", "b"]
+
+
+JUNK = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.sampled_from(["", " ", "x", "text", "tool_result", "user"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(["type", "text"]), inner)),
+    max_leaves=6,
+)
+KINDS = ["text", "tool_use", "tool_result", "thinking", "image", "document", "server_tool_use", "x_tool_result"]
+KEYS = ["text", "thinking", "signature", "id", "name", "input", "tool_use_id", "content", "is_error", "source"]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "role": st.sampled_from(["user", "assistant", "system"]),
+                "content": st.one_of(
+                    JUNK,
+                    st.lists(
+                        st.builds(
+                            lambda kind, more: {"type": kind, **more},
+                            st.one_of(st.sampled_from(KINDS), JUNK),
+                            st.dictionaries(st.sampled_from(KEYS), JUNK, max_size=4),
+                        ),
+                        max_size=3,
+                    ),
+                ),
+            }
+        ),
+        max_size=3,
+    )
+)
+def test_whatever_comes_in_is_read_or_refused_in_our_own_words_h29(items: list[Any]) -> None:
+    DIALECT.problems(items)
+    assert all(DIALECT.sniff(item) in (True, False, None) for item in items)
+    try:
+        messages = read(items)
+    except TranscriptError:
+        return
+    rendered = DIALECT.render(messages)
+    again = read(rendered)
+    assert not any(message.repair for message in again)
+    assert DIALECT.render(again) == rendered

@@ -439,3 +439,40 @@ def test_one_definition_of_tools_counts_as_many_h23() -> None:
 def test_the_system_instruction_counts_in_every_form_that_is_taken() -> None:
     for given_form in ("a", ["a"], text("a"), {"parts": [text("a")]}, types.Content(parts=[types.Part(text="a")])):
         assert DIALECT.system_texts(given_form) == ["a"]
+
+
+JUNK = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.sampled_from(["", "x", "image/png"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2),
+        st.dictionaries(st.sampled_from(["name", "id", "args", "response", "parts", "mimeType", "result"]), inner),
+    ),
+    max_leaves=6,
+)
+KEYS = ["text", "functionCall", "function_call", "functionResponse", "thought", "thoughtSignature", "inlineData", "x"]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "role": st.sampled_from([None, "user", "model", "function"]),
+                "parts": st.one_of(
+                    JUNK, st.lists(st.dictionaries(st.sampled_from(KEYS), JUNK, max_size=3), max_size=3)
+                ),
+            }
+        ),
+        max_size=3,
+    )
+)
+def test_whatever_comes_in_is_read_or_refused_in_our_own_words_h29(items: list[Any]) -> None:
+    DIALECT.problems(items)
+    assert all(DIALECT.sniff(item) in (True, False, None) for item in items)
+    try:
+        messages = read(items)
+    except TranscriptError:
+        return
+    rendered = DIALECT.render(messages)
+    again = read(rendered)
+    assert not any(message.repair for message in again)
+    assert DIALECT.render(again) == rendered

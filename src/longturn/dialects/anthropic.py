@@ -21,8 +21,8 @@ from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.joined import EMPTY, first_source, render_joined
 from longturn.dialects.native import countable, json_object, json_text, plain, texts
 
-_OURS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "document"})
-_OTHERS = frozenset({"image_url", "input_text", "output_text", "input_image", "input_audio", "refusal", "file"})
+_OURS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "document")
+_OTHERS = ("image_url", "input_text", "output_text", "input_image", "input_audio", "refusal", "file")
 
 
 # Reading

@@ -13,9 +13,9 @@ Block = dict[str, object]
 MAX_MARKERS = 4
 ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _MISPLACED = {
-    "user": frozenset({"tool_use", "thinking", "redacted_thinking"}),
-    "assistant": frozenset({"tool_result"}),
-    "system": frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"}),
+    "user": ("tool_use", "thinking", "redacted_thinking"),
+    "assistant": ("tool_result",),
+    "system": ("tool_use", "tool_result", "thinking", "redacted_thinking"),
 }
 
 
@@ -172,10 +172,10 @@ def _markers(single: Sequence[_Turn]) -> Iterator[str]:
 
 def _calls(turns: Sequence[_Turn]) -> Iterator[str]:
     for turn, after in zip(turns, [*turns[1:], None], strict=False):
-        answers = {body.get("tool_use_id") for _, body in after.having("tool_result")} if after else set()
-        seen: set[object] = set()
+        answers = {_shown(body.get("tool_use_id")) for _, body in after.having("tool_result")} if after else set()
+        seen: set[str] = set()
         for place, body in turn.having("tool_use"):
-            name = body.get("id")
+            name = _shown(body.get("id"))
             if name in seen:
                 yield f"messages[{place}]: two tool_use blocks of one answer have the id {name!r}"
             elif name not in answers:
@@ -187,11 +187,11 @@ def _results(turns: Sequence[_Turn]) -> Iterator[str]:
     for before, turn in zip([None, *turns], turns, strict=False):
         if turn.role != "user":
             continue
-        calls = {body.get("id") for _, body in before.having("tool_use")} if before else set()
+        calls = {_shown(body.get("id")) for _, body in before.having("tool_use")} if before else set()
         results = list(turn.having("tool_result"))
-        seen: set[object] = set()
+        seen: set[str] = set()
         for place, body in results:
-            name = body.get("tool_use_id")
+            name = _shown(body.get("tool_use_id"))
             if name not in calls:
                 yield f"messages[{place}]: tool_result {name!r} has no tool_use in the message before it"
             elif name in seen:
@@ -204,19 +204,23 @@ def _results(turns: Sequence[_Turn]) -> Iterator[str]:
             yield f"messages[{places[1]}]: the results of one answer are spread over {len(places)} messages"
 
 
+def _shown(name: object) -> str:
+    return name if isinstance(name, str) else repr(name)
+
+
 def _server_tools(turns: Sequence[_Turn]) -> Iterator[str]:
     """Server tools run inside answers; one may end in a later answer when it called a tool of the client in between."""
     answers = [turn for turn in turns if turn.role == "assistant"]
-    open_calls: dict[object, int] = {}
-    used: set[object] = set()
+    open_calls: dict[str, int] = {}
+    used: set[str] = set()
     for turn in answers:
         for place, body in zip(turn.places, turn.blocks, strict=True):
             kind = str(body["type"])
             if kind in ("server_tool_use", "mcp_tool_use"):
-                open_calls[body.get("id")] = place
-                used.add(body.get("id"))
+                open_calls[_shown(body.get("id"))] = place
+                used.add(_shown(body.get("id")))
             elif kind.endswith("_tool_result"):
-                name = body.get("tool_use_id")
+                name = _shown(body.get("tool_use_id"))
                 open_calls.pop(name, None)
                 if name not in used:
                     yield f"messages[{place}]: {kind} {name!r} has no server tool call before it"
