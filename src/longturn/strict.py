@@ -1,7 +1,7 @@
 """A model of a provider that binds thinking to its conversation, for tests; it answers nothing by itself (B26).
 
 Claude models with preserved thinking refuse a request in which a thinking block stands behind anything that is not
-what it was when the block was made (`spec/providers.md`, autumn 2026). Here a signature is a hash of all of that.
+what it was when the block was made (documented for autumn 2026). Here a signature is a hash of all of that.
 """
 
 import hashlib
