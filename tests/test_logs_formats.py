@@ -201,6 +201,13 @@ def test_a_codex_rollout_gives_its_items_instructions_model_and_usage() -> None:
     assert found.notes == ("left out: 1 event_msg rows, 1 token_count events without an answer of their own",)
 
 
+def test_the_first_rollouts_of_codex_have_no_envelopes() -> None:
+    bare = [row["payload"] for row in ROLLOUT if row["type"] == "response_item"]
+    found = one(lines([{"id": "r0", "timestamp": "", "instructions": "Be brief."}, {"record_type": "state"}, *bare]))
+    assert (found.name, found.system, found.messages) == ("r0", "Be brief.", bare)
+    assert found.notes == ("left out: 1 untyped rows",)
+
+
 @pytest.mark.parametrize("history", [[item("user", "kept"), {"type": "ghost_snapshot"}], None])
 def test_a_codex_compaction_starts_anew_with_the_replaced_history_or_the_summary(history: object) -> None:
     compacted = codex("compacted", message="the summary", replacement_history=history)

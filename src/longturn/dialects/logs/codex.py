@@ -1,6 +1,7 @@
 """Codex rollouts (JSONL): a Responses item a row, compactions that replace the history, usage as events.
 
-The log holds the instructions but not the built-in tool definitions. Format as written from 0.44 to 0.146 (2026).
+The log holds the instructions but not the built-in tool definitions. Format as written from 0.44 to 0.146 (2026);
+the first rollouts (2025) have a bare header and bare items.
 """
 
 from collections import Counter
@@ -18,14 +19,20 @@ _RETURNED = ("_output", "_response")
 
 
 def recognise(document: Document) -> bool:
-    """Whether one of the first rows is an envelope of a rollout: a known `type` with a `payload`."""
+    """Whether one of the first rows is an envelope of a rollout (a known `type` with a `payload`) or a bare header."""
     rows = [obj(row.value) for row in document.rows[:50]]
-    return any(text(row.get("type")) in _ROWS and isinstance(row.get("payload"), dict) for row in rows)
+    return any(map(_is_bare_header, rows[:1])) or any(
+        text(row.get("type")) in _ROWS and isinstance(row.get("payload"), dict) for row in rows
+    )
+
+
+def _is_bare_header(row: dict[str, object]) -> bool:
+    return "instructions" in row and "timestamp" in row and "type" not in row and "input" not in row
 
 
 def read(document: Document, name: str) -> list[Conversation]:
     """The one conversation of the rollout; a compacted history follows what it replaces, behind a boundary."""
-    rows = [(row.where, obj(row.value)) for row in document.rows]
+    rows = [(row.where, _enveloped(obj(row.value))) for row in document.rows]
     messages: list[object] = []
     usage: dict[int, Usage] = {}
     times: dict[int, float] = {}
@@ -66,6 +73,16 @@ def read(document: Document, name: str) -> list[Conversation]:
             notes=(*left_out(odd), *notes),
         )
     ]
+
+
+def _enveloped(row: dict[str, object]) -> dict[str, object]:
+    """The row as later versions write it."""
+    if "payload" in row or "record_type" in row:
+        return row
+    if _is_bare_header(row):
+        return {"type": "session_meta", "payload": row}
+    bare = text(row.get("type")) not in ("", *_ROWS)
+    return {"type": "response_item", "payload": row} if bare else row
 
 
 def _instructions(metas: Iterable[dict[str, object]]) -> Iterator[object]:
