@@ -335,6 +335,25 @@ def test_a_tool_is_counted_by_its_name_description_and_parameters() -> None:
     ]
 
 
+def test_a_schema_that_json_cannot_say_is_counted_and_one_that_contains_itself_is_an_error() -> None:
+    """H23: NaN, lone surrogates, sets and odd keys are written somehow."""
+    schema: dict[Any, Any] = {"default": float("nan"), "title": "\ud800", "enum": {1}, "type": "object"}
+    assert DIALECT.tool_texts({"name": "x", "parameters": schema}) == [
+        ["x", '{"default":NaN,"title":"\ud800","enum":"{1}","type":"object"}']
+    ]
+    assert DIALECT.tool_texts({"name": "x", "parameters": {(1, 2): 3}}) == [["x", "{(1, 2): 3}"]]
+    schema["self"] = schema
+    with pytest.raises(TranscriptError, match="nested too deeply"):
+        DIALECT.tool_texts({"name": "x", "parameters": schema})
+
+
+def test_an_empty_reasoning_field_survives_an_edit() -> None:
+    """DeepSeek wants the key on every answer of a running tool turn."""
+    (message,) = read([calling(call("a"), reasoning_content="")])
+    edited = message.with_parts([replace(message.calls[0], arguments="{}")])
+    assert DIALECT.render([edited]) == [calling(call("a", arguments="{}"), reasoning_content="")]
+
+
 def test_a_system_prompt_may_come_in_any_form() -> None:
     assert DIALECT.system_texts([{"type": "text", "text": "a"}, "b", {"role": "system", "content": "c"}]) == [
         "a",

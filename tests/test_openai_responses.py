@@ -442,6 +442,13 @@ def test_no_fields_of_an_item_whatever_break_the_reader(kind: str, fields: dict[
     assert isinstance(DIALECT.problems([item]), list)
 
 
+def test_a_shell_output_of_odd_runs_is_read() -> None:
+    item = {"type": "shell_call_output", "call_id": "c", "output": [None, {"stdout": 7}, {"stderr": "no such file"}]}
+    (part,) = one(item).parts
+    assert isinstance(part, ToolResult)
+    assert part.text == "7\nno such file"
+
+
 def rollout(shared: Path, name: str) -> list[dict[str, Any]]:
     lines = (shared / "data" / "transcripts" / "codex" / name).read_text().splitlines()
     entries = [json.loads(line) for line in lines]

@@ -210,7 +210,8 @@ def _rebuild_answer(native: dict[str, Any], message: Message, content: str | lis
     native["function_call"] = {"name": legacy[0].name, "arguments": legacy[0].arguments} if legacy else None
     gone = [key for key in ("tool_calls", "function_call") if not native[key]]
     if not any(type(part) is Reasoning and part.source is None for part in message.parts):
-        gone += REASONING_FIELDS
+        # Empty ones stay: DeepSeek refuses answers of a running tool turn without the key (2026).
+        gone += [key for key in REASONING_FIELDS if native.get(key)]
     return {key: value for key, value in native.items() if key not in gone}
 
 

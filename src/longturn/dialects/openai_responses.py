@@ -170,7 +170,8 @@ def _read_output(native: dict[str, Any], item: Native, id_keys: tuple[str, ...])
         return Message("tool", (ToolResult(call_id, countable(shown), (), native),), item)
     output = native.get("output")
     if kind == "shell_call_output" and isinstance(output, list):
-        streams = [str(run.get(key)) for run in output for key in ("stdout", "stderr") if run.get(key)]
+        runs = [run for run in output if isinstance(run, dict)]
+        streams = [str(run[key]) for run in runs for key in ("stdout", "stderr") if run.get(key)]
         return Message("tool", (ToolResult(call_id, "\n".join(streams), (), native),), item)
     if kind == "computer_call_output" and isinstance(output, dict):
         output = [output]
