@@ -80,11 +80,11 @@ def _parts(body: Body, native: Native) -> list[Part]:
     """The part, and behind it what counts the signature that it carries."""
     sealed = _sealed(body)
     text = body.get("text")
-    if body.get("thought") or (sealed and text == ""):
-        return [Reasoning(_string(text), sealed, native)]
     part: Part
     if (key := first_key(body, CALL)) is not None:
         part = _call(inner(body, key), bool(sealed), native)
+    elif body.get("thought") or (sealed and text == ""):
+        return [Reasoning(_string(text), sealed, native)]
     elif isinstance(text, str):
         part = Text(text, native)
     elif (key := first_key(body, MEDIA)) is not None:
