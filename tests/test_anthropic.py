@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from longturn.core.edits import cleared, without_images, without_thinking
 from longturn.core.messages import Media, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, result, user
-from longturn.core.texts import CLEARED, NOTE, UNANSWERED
+from longturn.core.texts import CLEARED, EMPTY_MESSAGE, NOTE, UNANSWERED
 from longturn.dialects.anthropic import DIALECT
-from longturn.dialects.joined import EMPTY
 from longturn.errors import TranscriptError
 from longturn.testing import check_dialect
 
@@ -150,7 +149,7 @@ def test_what_cannot_be_read_is_refused_with_its_position(item: Any, word: str) 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_an_empty_message_gets_a_short_text_h29(role: str, empty: Any) -> None:
     opener = [{"role": "user", "content": "Go"}]
-    assert mended(*opener, {"role": role, "content": empty})[1] == {"role": role, "content": [text(EMPTY)]}
+    assert mended(*opener, {"role": role, "content": empty})[1] == {"role": role, "content": [text(EMPTY_MESSAGE)]}
 
 
 def test_empty_text_beside_other_blocks_is_left_out_h29() -> None:
@@ -173,7 +172,7 @@ def test_white_space_that_claude_said_beside_thinking_stays_as_it_is() -> None:
     assert DIALECT.render([message])[0] is native
     assert DIALECT.render([without_thinking(message)]) == [said(text("\n\n"), call("t1"))]
     [alone] = DIALECT.read(said(text("\n\n"), thinking("plan")), None, 1)
-    assert DIALECT.render([without_thinking(alone)]) == [said(text(EMPTY))]
+    assert DIALECT.render([without_thinking(alone)]) == [said(text(EMPTY_MESSAGE))]
 
 
 def test_results_behind_other_blocks_are_put_first_h29() -> None:
@@ -201,7 +200,7 @@ def test_a_late_result_joins_its_answer_with_the_text_of_its_message_b27() -> No
 
 def test_empty_text_inside_a_result_is_left_out_h29() -> None:
     assert mended(*ROUND[:2], asked(answer("t1", [text(""), text("x")])))[2] == asked(answer("t1", [text("x")]))
-    assert mended(*ROUND[:2], asked(answer("t1", [], is_error=True)))[2] == asked(answer("t1", EMPTY, is_error=True))
+    assert mended(*ROUND[:2], asked(answer("t1", [], is_error=True)))[2] == asked(answer("t1", EMPTY_MESSAGE, is_error=True))
     assert DIALECT.problems([*ROUND[:2], asked(answer("t1", ""))]) == []
 
 
@@ -247,7 +246,7 @@ def test_an_answer_without_thinking_keeps_its_own_blocks_b23() -> None:
 def test_an_answer_of_nothing_but_thinking_is_never_left_empty_b23() -> None:
     [message] = DIALECT.read(said(thinking("a")), None, 0)
     assert DIALECT.problems([ROUND[0], *DIALECT.render([without_thinking(message)])]) == []
-    assert DIALECT.render([message.with_parts([])]) == [said(text(EMPTY))]
+    assert DIALECT.render([message.with_parts([])]) == [said(text(EMPTY_MESSAGE))]
 
 
 def test_shortened_arguments_are_written_as_an_object_b15() -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from longturn.core.edits import cleared, without_images
 from longturn.core.messages import Media, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, result, user
-from longturn.core.texts import CLEARED, NOTE, UNANSWERED
+from longturn.core.texts import CLEARED, EMPTY_MESSAGE, NOTE, UNANSWERED
 from longturn.dialects.gemini import DIALECT
-from longturn.dialects.joined import EMPTY
 from longturn.errors import TranscriptError
 from longturn.testing import check_dialect
 
@@ -153,7 +152,7 @@ def test_what_cannot_be_read_is_refused_with_its_position(item: Any, word: str) 
 
 @pytest.mark.parametrize("parts", [[], None, [text("")], [{}], [{"thought": True}], [{"text": None}]])
 def test_an_empty_content_gets_a_short_text_h29(parts: Any) -> None:
-    assert mended(asked(text("Go")), {"role": "model", "parts": parts}, asked(text("?")))[1] == said(text(EMPTY))
+    assert mended(asked(text("Go")), {"role": "model", "parts": parts}, asked(text("?")))[1] == said(text(EMPTY_MESSAGE))
 
 
 def test_empty_parts_and_parts_in_the_wrong_role_are_left_out_h29() -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from longturn.dialects.logs import Conversation, Usage, load
+from longturn.core.meter import Usage
+from longturn.dialects.logs import Conversation, load
 from longturn.dialects.registry import by_name
 
 

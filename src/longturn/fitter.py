@@ -1,4 +1,4 @@
-"""`Fitter`: the fold over one growing message list, which reads and counts only what has arrived since the last call."""
+"""`Fitter`: the fold over one growing message list; it reads and counts only what has arrived since the last call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -223,8 +223,7 @@ class Fitter:
         for position in range(seen, len(given)):
             item = given[position]
             pinned = pin is not None and bool(pin(item))
-            for message in dialect.read(item, before, position):
-                arrived.append((message, position, pinned))
+            arrived += [(message, position, pinned) for message in dialect.read(item, before, position)]
             before = item
         if arrived or not seen:
             self._transcript.extend(arrived)

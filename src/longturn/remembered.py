@@ -1,4 +1,4 @@
-"""What was measured of each text, keyed by a digest of the text, so that another process need not measure again (L13)."""
+"""What was measured of each text, by a digest of the text, so that another process need not measure it again (L13)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b

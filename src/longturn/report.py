@@ -45,7 +45,7 @@ def report_of(outcome: Outcome, base: Base, dialect: str, limit: int, capacity: 
     view, state = outcome.view, outcome.state
     transcript, counts = view.counts.transcript, view.counts
     edits = edits_in_force(outcome)
-    number = Counter(edit.kind for edit in edits if edit.message >= 0)
+    number: Counter[str] = Counter(edit.kind for edit in edits if edit.message >= 0)
     saved: Counter[str] = Counter()
     for edit in edits:
         saved[edit.kind] += edit.tokens
@@ -78,6 +78,7 @@ _WHAT = {
     "left_out": "left out",
     "cleared": "results cleared",
     "images": "results without their images",
+    "pruned": "results pruned by age",
     "arguments": "answers with shortened arguments",
     "thinking": "answers without their thinking",
     "trimmed": "newest results cut to head and tail",
@@ -89,9 +90,8 @@ def _lines(report: Report) -> list[str]:
     capacity = f"{report.capacity:,}" if report.capacity is not None else "unknown"
     lines = [
         f"{report.sent:,} of {report.total:,} tokens are sent (budget {limit}, window {capacity}; estimated).",
-        f"Kept: {report.kept_messages:,} of {report.messages:,} messages, {report.whole_results:,} tool results whole "
-        f"({report.turns:,} turns and {report.rounds:,} rounds in all; system {report.system:,} tokens, "
-        f"tools {report.tools:,}).",
+        f"Kept: {report.kept_messages:,} of {report.messages:,} messages, {report.whole_results:,} tool results whole.",
+        f"In all: {report.turns:,} turns, {report.rounds:,} rounds; system {report.system:,} and tools {report.tools:,}.",
     ]
     for kind, what in _WHAT.items():
         if report.edits.get(kind):

@@ -44,7 +44,8 @@ def read_request(body: Mapping[str, object], dialect: Dialect | str | None, prov
     messages = body[key]
     if isinstance(messages, str):
         # OpenAI Responses and google-genai take a bare text for one user message.
-        messages = [{"role": "user", **({"parts": [{"text": messages}]} if key == "contents" else {"content": messages})}]
+        content = {"parts": [{"text": messages}]} if key == "contents" else {"content": messages}
+        messages = [{"role": "user", **content}]
     if not isinstance(messages, list | tuple):
         raise TranscriptError(f"{key!r} in the request body must be a list, got {type(messages).__name__}")
     limit = find(body, found.request.max_output)
@@ -82,7 +83,8 @@ def _served(body: Mapping[str, object]) -> Iterable[str]:
     """Anthropic: `context_management.edits`; OpenAI Responses: a list of `compaction`, or `truncation: "auto"`."""
     asked = body.get("context_management")
     entries = asked.get("edits") if isinstance(asked, Mapping) else asked
-    kinds = [str(entry.get("type")) for entry in entries or () if isinstance(entry, Mapping)] if entries else []
+    listed = entries if isinstance(entries, list | tuple) else ()
+    kinds = [str(entry.get("type")) for entry in listed if isinstance(entry, Mapping)]
     if any(kind.startswith("clear_tool_uses") for kind in kinds):
         yield from ("images", "results", "arguments")
     if any(kind.startswith("compact") for kind in kinds) or body.get("truncation") == "auto":

@@ -23,8 +23,9 @@ class Counts:
 
     tokens: everything. clearing: what clearing all clearable results would save. thinking: thinking and signatures.
     results: rows of tool results, result_tokens: their own prefix sums. clearable: results that a rung may clear.
-    pictured: rows of results with media. wordy: answers with calls that may be shortened. bare: answers of nothing but
-    thinking. note, placeholder, empty_answer: tokens of our own texts, the first two with framing.
+    pictured: rows of results with media. prunable: results that pruning by age may touch. wordy: answers with calls
+    that may be shortened. bare: answers of nothing but thinking. heads: rows that begin a message, not an item that
+    continues one. note, placeholder, empty_answer: tokens of our own texts, the first two with framing.
     """
 
     __slots__ = (
@@ -36,10 +37,12 @@ class Counts:
         "clearing",
         "empty_answer",
         "estimator",
+        "heads",
         "note",
         "pictured",
         "placeholder",
         "policy",
+        "prunable",
         "result_tokens",
         "results",
         "thinking",
@@ -59,8 +62,10 @@ class Counts:
         self.result_tokens = [0]
         self.clearable: list[int] = []
         self.pictured: list[int] = []
+        self.prunable: list[int] = []
         self.wordy: list[int] = []
         self.bare: list[int] = []
+        self.heads: list[int] = []
         self._savings: dict[tuple[str, int], int] = {}
         self._notes: dict[str, int] = {}
         self._seen = 0
@@ -96,6 +101,8 @@ class Counts:
                         bare.append(place)
                 if not row.pinned and self._is_wordy(message):
                     self.wordy.append(place)
+            if not message.continues:
+                self.heads.append(place)
             total += size
             self.tokens.append(total)
             self.clearing.append(cleared)
@@ -133,6 +140,14 @@ class Counts:
             self._savings[key] = self._size(place) - self.of_message(shorter)
         return self._savings[key]
 
+    def pruning(self, place: int, hard: bool) -> int:
+        """Tokens saved by pruning the result in this row (B20)."""
+        key = ("hard" if hard else "soft", place)
+        if key not in self._savings and self.policy.pruning:
+            shorter = edits.pruned(self.transcript.rows[place].message, self.policy.pruning, hard)
+            self._savings[key] = self._size(place) - self.of_message(shorter)
+        return self._savings[key]
+
     def trimming(self, place: int, characters: int) -> int:
         """Tokens saved by cutting the result in this row to so many characters (L8)."""
         shorter = edits.trimmed(self.transcript.rows[place].message, characters)
@@ -162,6 +177,9 @@ class Counts:
             self.pictured.append(place)
         if row.tool in self.policy.keep_tools:
             return 0
+        pruning = self.policy.pruning
+        if pruning and len(edits.result_of(row.message).text) > pruning.min_prunable_tool_chars:
+            self.prunable.append(place)
         note = self._note_of(row.tool)
         # L4: what is not larger than twice the note is left alone; so a cleared result is never cleared again.
         if size - FRAMING <= 2 * note:
@@ -185,7 +203,7 @@ class Counts:
             return
         for sums in (self.tokens, self.clearing, self.thinking):
             del sums[start + 1 :]
-        for places in (self.clearable, self.pictured, self.wordy, self.bare):
+        for places in (self.clearable, self.pictured, self.prunable, self.wordy, self.bare, self.heads):
             del places[bisect_left(places, start) :]
         keep = bisect_left(self.results, start)
         del self.results[keep:], self.result_tokens[keep + 1 :]

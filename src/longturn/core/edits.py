@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from longturn.core.measure import IMAGE_MARKER
 from longturn.core.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from longturn.core.policy import Pruning
 from longturn.core.texts import ARGUMENT_CLEARED, EMPTY_ANSWER, IMAGE_CLEARED
 
 LONG_ARGUMENT = 400
@@ -30,6 +31,23 @@ def trimmed(message: Message, characters: int) -> Message:
     """A result cut to head and tail (L8)."""
     part = result_of(message)
     return message.with_parts([replace(part, text=bound_result(part.text, characters))])
+
+
+def pruned(message: Message, pruning: Pruning, hard: bool) -> Message:
+    """A result whose text is pruned by age; its media stay (S3). Never longer than it was."""
+    part = result_of(message)
+    text = pruning.placeholder if hard else _head_and_tail(part.text, pruning)
+    return message if len(text) >= len(part.text) else message.with_parts([replace(part, text=text)])
+
+
+def _head_and_tail(text: str, pruning: Pruning) -> str:
+    note = f"\n...\n[{len(text)} characters, head and tail kept]\n"
+    room = max(0, pruning.max_chars - len(note))
+    head = min(pruning.head_chars, room)
+    tail = min(pruning.tail_chars, room - head)
+    start = _outside_marker(text, head, before=True)
+    end = _outside_marker(text, len(text) - tail, before=False)
+    return f"{text[:start]}{note}{text[end:]}"[: pruning.max_chars]
 
 
 def without_thinking(message: Message) -> Message:
@@ -91,7 +109,8 @@ def _shorter(call: ToolCall) -> ToolCall:
         shorter = _map_strings(value, _cut_middle)
         if shorter == value:
             return call
-        return replace(call, arguments=json.dumps(shorter, ensure_ascii=False, allow_nan=False))
+        text = json.dumps(shorter, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return replace(call, arguments=text)
     except (ValueError, RecursionError):
         return call
 

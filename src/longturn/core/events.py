@@ -12,8 +12,8 @@ Source = Literal["estimate", "calibrated", "provider"]
 class HistoryTrimmed:
     """Turns or rounds were left out (H27). Tokens count the whole request as it would have been and is now sent.
 
-    dropped_messages: messages that left the window, our note not counted; dropped_turns, dropped_rounds: whole ones among
-    them; kept_turns: turns that stand. token_budget: the limit, 0 when off. source: where the numbers come from.
+    dropped_messages: messages that left the window, our note not counted. dropped_turns, dropped_rounds: whole ones
+    among them. kept_turns: turns that stand. token_budget: the limit, 0 when off. source: where the numbers come from.
     """
 
     dropped_messages: int
@@ -45,6 +45,14 @@ class ArgumentsShortened:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultsPruned:
+    """Old tool results were cut to head and tail, or replaced, for their age (B20)."""
+
+    results: int
+    tokens_saved: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsTrimmed:
     """Results of the newest round were cut to head and tail, since nothing else made the request fit (L8)."""
 
@@ -67,5 +75,13 @@ class HistoryRepaired:
     repairs: tuple[str, ...]
 
 
-Event = HistoryTrimmed | ResultsCleared | ArgumentsShortened | ResultsTrimmed | ThinkingDropped | HistoryRepaired
+Event = (
+    HistoryTrimmed
+    | ResultsCleared
+    | ResultsPruned
+    | ArgumentsShortened
+    | ResultsTrimmed
+    | ThinkingDropped
+    | HistoryRepaired
+)
 Observer = Callable[[Event], object]

@@ -5,11 +5,12 @@ fold from scratch is one call of it over everything.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from longturn.core.counts import Counts
 from longturn.core.edits import result_of
 from longturn.core.policy import NO_LIMIT, Limits, Policy
+from longturn.core.pruning import prune
 from longturn.core.rungs import cut_at, edit, ladder, useful
 from longturn.core.tokens import Estimator
 from longturn.core.transcript import Transcript
@@ -91,8 +92,10 @@ class Route:
         """One inner border. Most need no decision: the same turn and numbers, and still under the ceiling."""
         state, transcript = self.state, self.counts.transcript
         known = (self._opener_at(border), self._factor_at(border))
-        if state is not None and known == self._known and not transcript.pinned:
-            if self._rounded + state.offset + self.counts.tokens[border] <= self._ceiling:
+        always = bool(transcript.pinned or self.counts.policy.pruning)
+        if state is not None and known == self._known and not always:
+            size = self._rounded + state.offset + self.counts.tokens[border]
+            if size <= self._ceiling:
                 return state
         view = self._view(border)
         state = decide(view, self._before(view))
@@ -105,7 +108,7 @@ class Route:
         if self.state is None:
             cut = first + 1 if transcript.noted and first >= 0 else transcript.lead
             return view.settle(State(first, cut, noted=transcript.noted))
-        return self.state if self.state.first >= 0 else replace(self.state, first=first)
+        return self.state if self.state.first >= 0 else self.state._replace(first=first)
 
     def _view(self, border: int) -> View:
         transcript = self.counts.transcript
@@ -146,6 +149,8 @@ class Route:
 
 def decide(view: View, state: State) -> State:
     """What is done at one border, in order (B4)."""
+    if view.counts.policy.pruning:
+        state = prune(view, state, view.counts.policy.pruning)
     state = _limit_turns(view, state)
     if view.size(state) > view.ceiling(state):
         target = view.target(state)

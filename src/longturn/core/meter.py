@@ -10,8 +10,9 @@ LEAST_FACTOR, MOST_FACTOR, FACTOR_STEPS = 0.5, 5.0, 16
 class Usage:
     """One call's reported tokens.
 
-    input_tokens: all that was read, cached or not. cached_tokens, written_tokens: how many of them came from, and went to,
-    the provider's prefix cache. reasoning_tokens: how many of output_tokens were thinking.
+    input_tokens: everything it read, whether fresh, from its prefix cache or written to it. cached_tokens,
+    written_tokens: the parts that were read from and written to it. output_tokens: everything it wrote;
+    reasoning_tokens is a part of it.
     """
 
     input_tokens: int

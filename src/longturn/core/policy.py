@@ -66,8 +66,40 @@ def _counts(ratio: float | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruning:
+    """Pruning of tool results by age (S1-S3), off unless a policy has one; the oldest message is of age 1.
+
+    keep_last_assistants: the newest rounds that are never touched. min_prunable_tool_chars: results that do not exceed
+    it are never touched. soft_trim_ratio: from this age on, head and tail only: head_chars and tail_chars, at most
+    max_chars in all. hard_clear_ratio: from this age on the placeholder alone, unless hard_clear is off.
+    """
+
+    keep_last_assistants: int = 3
+    soft_trim_ratio: float = 0.3
+    hard_clear_ratio: float = 0.5
+    min_prunable_tool_chars: int = 50_000
+    max_chars: int = 4_000
+    head_chars: int = 1_500
+    tail_chars: int = 1_500
+    hard_clear: bool = True
+    placeholder: str = "[Old tool result content cleared]"
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("keep_last_assistants", 0),
+            ("min_prunable_tool_chars", 0),
+            ("max_chars", 1),
+            ("head_chars", 0),
+            ("tail_chars", 0),
+        ):
+            _whole(name, getattr(self, name), least=least)
+        _share("soft_trim_ratio", self.soft_trim_ratio, least=0)
+        _share("hard_clear_ratio", self.hard_clear_ratio, least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """How windows are shaped. Frozen; make variants with `dataclasses.replace`. Two presets: `Policy()`, `Policy.seed()`.
+    """How windows are shaped. Frozen: make variants with `dataclasses.replace`. Presets: `Policy()`, `Policy.seed()`.
 
     max_context_tokens, context_compact_ratio, history_pruning_enabled, history_pruning_max_tokens: the budget's keys
         (H10-H13). With neither of the first two set and the window known, 0.75 of the window may be sent
@@ -81,6 +113,7 @@ class Policy:
     cleared_texts: by tool name, what replaces a cleared result instead of `CLEARED` (B14).
     pin: a predicate on the caller's own message objects; those for which it is true are never cleared or left out.
     rungs: the rungs of the ladder, in order; the names are those of `rungs.RUNGS` (B12, B15).
+    pruning: results are pruned by age, before anything else (B20).
     emergency_trim: the newest results may be cut to head and tail when nothing else makes the request fit (L8).
     strict: where the window is unknown, 32,000 (or max_context_tokens) is binding (H20).
     alternate: neighbouring messages of one role are joined, for templates that insist on alternation (B27).
@@ -102,6 +135,7 @@ class Policy:
     cleared_texts: Mapping[str, str] = field(default_factory=dict)
     pin: Callable[[object], bool] | None = None
     rungs: tuple[str, ...] = ("images", "results", "arguments", "turns", "rounds")
+    pruning: Pruning | None = None
     emergency_trim: bool = False
     strict: bool = False
     alternate: bool = False
@@ -194,6 +228,9 @@ def _whole(name: str, value: object, *, least: int) -> None:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
 
 
-def _share(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise ConfigError(f"{name} must be a number above 0 and at most 1, got {value!r}")
+def _share(name: str, value: object, least: float | None = None) -> None:
+    above = "above 0" if least is None else f"from {least}"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (least or 0) <= value <= 1:
+        raise ConfigError(f"{name} must be a number {above} to 1, got {value!r}")
+    if least is None and value == 0:
+        raise ConfigError(f"{name} must be a number above 0 to 1, got 0")

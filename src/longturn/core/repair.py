@@ -32,6 +32,8 @@ class Repair:
 
 
 class Mended(NamedTuple):
+    """Rows in the order in which they stand in the transcript, and what was mended."""
+
     rows: Sequence[Row]
     repairs: Sequence[Repair]
 
@@ -42,8 +44,9 @@ def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
     `segment` holds an answer (one row or more) and everything up to the next one; the segment before the first answer
     holds none. Results keep the order in which they came; a late one moves to its call; the first of two stands.
     """
-    if not any(row.message.role == "tool" for row in segment) and not any(row.message.calls for row in segment):
-        return Mended(segment, _reported(segment))
+    whole = _in_order(segment)
+    if whole is not None:
+        return Mended(whole, ())
     answer = [row for row in segment if row.message.role == "assistant"]
     waiting: dict[str, list[str]] = {}
     for row in answer:
@@ -70,6 +73,27 @@ def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
             results.append(Row(result(call_id, UNANSWERED), unanswered, -1, tool=name))
             repairs.append(Repair(answer[-1].position, f"call {call_id!r} ({name}) got a synthetic result"))
     return Mended([*answer, *results, *others], repairs)
+
+
+def _in_order(segment: Sequence[Row]) -> list[Row] | None:
+    """The rows, where nothing has to be mended: an answer, if any, and the results of all its calls in order."""
+    answer, *behind = segment
+    calls = answer.message.calls if answer.message.role == "assistant" else ()
+    rows = [answer]
+    for number, row in enumerate(behind):
+        message = row.message
+        if number < len(calls):
+            part = message.parts[0] if message.role == "tool" else None
+            if type(part) is not ToolResult or part.call_id != calls[number].id:
+                return None
+            rows.append(Row(message, row.measure, row.position, row.pinned, calls[number].name))
+        elif message.role == "tool" or message.role == "assistant":
+            return None
+        else:
+            rows.append(row)
+    if len(behind) < len(calls) or any([row.message.repair for row in segment]):
+        return None
+    return rows
 
 
 def _reported(segment: Iterable[Row]) -> list[Repair]:

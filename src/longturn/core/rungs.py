@@ -1,12 +1,11 @@
 """The ladder: each rung names the places it could go to, and what the state is when it has gone there.
 
-A rung is a pure function from a view and a state to a state with a smaller window. The climb is the same for all: to the
-first place that brings the size down to the target, or to the last one (B8). Nothing here decides when to climb.
+A rung is a pure function from a view and a state to a state with a smaller window. The climb is the same for all: to
+the first place that brings the size down to the target, or to the last one (B8). Nothing here decides when to climb.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from longturn.core.messages import Reasoning
 from longturn.core.policy import Policy
@@ -43,7 +42,7 @@ def edit(view: View, state: State, place: int, **changes: object) -> State:
     thinking = view.counts.thinking
     if view.rules.thinking == "preserved" and thinking[view.border] > thinking[place + 1]:
         changes["thoughts"] = merged(state.thoughts, place, view.border)
-    return view.settle(replace(state, **changes))  # type: ignore[arg-type]  # fields of State by name
+    return view.settle(state._replace(**changes))  # type: ignore[arg-type]  # fields of State by name
 
 
 def replace_images(view: View, state: State, target: int) -> State:

@@ -18,6 +18,9 @@ PLACEHOLDER = "[The conversation begins with an answer.]"
 EMPTY_ANSWER = "[Thinking left out.]"
 """An answer that held nothing but thinking which had to go (B23)."""
 
+EMPTY_MESSAGE = "[Empty message.]"
+"""What a message says that held nothing which the provider would accept (H29)."""
+
 IMAGE_CLEARED = "[An image was cleared here.]"
 """Replaces an image in the result of an older turn (B12)."""
 

@@ -4,7 +4,8 @@ Nothing here decides: rungs (rungs.py) move a state forward, fold.py says when.
 """
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from longturn.core.counts import Counts
 from longturn.core.policy import Limits
@@ -19,13 +20,13 @@ class Rules:
     thinking: ThinkingRule = "free"
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """The decisions in force. Each only moves forward (B3); positions are rows.
 
     first: the user message that stands in front, -1 while there is none.
     cut: rows between the first message and this one are left out. noted: something was left out, so the note stands.
     cleared, images, shortened: clearable results, images in results and long arguments before these rows are replaced.
+    softened, hardened: prunable results before these rows are cut to head and tail, or replaced, for their age (B20).
     thoughts: (place, border): thinking after `place` that was made before `border` is removed (B23).
     kept: a round before the cut that stays since the answer behind the cut has no thinking to start with (B24).
     trimmed: (row, characters): results of a newest round that were cut in the middle (L8).
@@ -39,6 +40,8 @@ class State:
     cleared: int = 0
     images: int = 0
     shortened: int = 0
+    softened: int = 0
+    hardened: int = 0
     thoughts: tuple[tuple[int, int], ...] = ()
     kept: int = -1
     trimmed: tuple[tuple[int, int], ...] = ()
@@ -136,9 +139,8 @@ class View:
     def left_standing(self, state: State) -> list[tuple[int, int]]:
         """Units before the cut that stay: pinned ones, and the one kept for its thinking (B14, B24)."""
         opener = self.inside(state.cut, state.first)
-        units = [
-            unit for unit in self.pinned_units(state.cut) if unit[0] not in (state.first, opener) and unit[0] > state.first
-        ]
+        pinned = self.pinned_units(state.cut)
+        units = [unit for unit in pinned if unit[0] > state.first and unit[0] != opener]
         if state.kept >= 0 and self.unit(state.kept) not in units:
             units.append(self.unit(state.kept))
         return sorted(units)
@@ -167,14 +169,14 @@ class View:
             size += sum(self.standing(state, *unit) for unit in self.left_standing(state))
         elif self.headless():
             size += counts.placeholder
-        return replace(state, offset=size - counts.tokens[self.border])
+        return state._replace(offset=size - counts.tokens[self.border])
 
     def front(self, state: State) -> int:
         """Tokens of the user message in front of the note."""
         return self.row(state.first) if 0 <= state.first < state.cut else self.counts.placeholder
 
     def headless(self) -> bool:
-        """Whether an uncut window has a placeholder: it came with one, or the wire wants a user's message first (B28)."""
+        """Whether an uncut window has a placeholder: it came with one, or a user's message must stand first (B28)."""
         transcript = self.counts.transcript
         if transcript.placeholder is not None:
             return True
@@ -191,8 +193,15 @@ class View:
         if state.shortened > start:
             size -= counts.shortening_between(start, min(state.shortened, stop))
         for row in self.pictures(start, min(state.images, stop)):
-            if row >= cleared or not counts.is_clearable(row):
+            if not self.is_pruned(state, row) and (row >= cleared or not counts.is_clearable(row)):
                 size -= counts.picturing(row)
+        for row in self.prunable(start, min(max(state.softened, state.hardened), stop)):
+            is_cleared = row < cleared and counts.is_clearable(row)
+            if row < state.hardened:
+                # What age has cleared stays so: the rung for clearing would save nothing and change the front again.
+                size += (counts.clearing[row + 1] - counts.clearing[row]) * is_cleared - counts.pruning(row, hard=True)
+            elif not is_cleared:
+                size -= counts.pruning(row, hard=False)
         for row, characters in state.trimmed:
             if start <= row < stop and (row >= cleared or not counts.is_clearable(row)):
                 size -= counts.trimming(row, characters)
@@ -201,6 +210,15 @@ class View:
             if high > low:
                 size -= counts.thinking[high] - counts.thinking[low] - self.emptied(low, high)
         return size
+
+    def prunable(self, start: int, stop: int) -> list[int]:
+        """Rows of results that pruning by age may touch, in a stretch."""
+        prunable = self.counts.prunable
+        return prunable[bisect_left(prunable, start) : bisect_left(prunable, stop)]
+
+    def is_pruned(self, state: State, row: int) -> bool:
+        """Whether the result in this row is pruned by age."""
+        return row < max(state.softened, state.hardened) and bool(self.prunable(row, row + 1))
 
     def emptied(self, start: int, stop: int) -> int:
         """Tokens of the texts that stand for answers of nothing but thinking in a stretch of rows (B23)."""

@@ -12,6 +12,7 @@ from longturn.core.events import (
     HistoryRepaired,
     HistoryTrimmed,
     ResultsCleared,
+    ResultsPruned,
     ResultsTrimmed,
     ThinkingDropped,
 )
@@ -21,7 +22,7 @@ from longturn.core.policy import NO_LIMIT
 from longturn.core.texts import NOTE, PLACEHOLDER
 from longturn.core.view import State, View
 
-Kind = Literal["left_out", "cleared", "images", "arguments", "thinking", "trimmed", "repaired"]
+Kind = Literal["left_out", "cleared", "images", "arguments", "thinking", "trimmed", "pruned", "repaired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Edit:
 
 
 def messages(view: View, state: State, stop: int) -> list[Message]:
-    """The window up to row `stop`: system messages, first user message, note, what stands before the cut, the rest (B17)."""
+    """The window up to row `stop`: system messages, first user message, note, what stands before the cut, rest (B17)."""
     transcript = view.counts.transcript
     window = [row.message for row in transcript.rows[: transcript.lead]]
     ahead, *behind = _stretches(view, state)
@@ -70,7 +71,7 @@ def _stretches(view: View, state: State) -> list[tuple[int, int]]:
 
 def _reach(view: View, state: State, start: int, stop: int) -> int:
     """Rows of a stretch from here on are as they were recorded."""
-    places = [state.cleared, state.images, state.shortened]
+    places = [state.cleared, state.images, state.shortened, state.softened, state.hardened]
     places += [border for _, border in state.thoughts] + [row + 1 for row, _ in state.trimmed]
     return stop if start == state.kept else max(start, min(max(places), stop))
 
@@ -88,7 +89,11 @@ def edit_of(view: View, state: State, row: int, kept: bool) -> tuple[Kind | None
     entry = counts.transcript.rows[row]
     message = entry.message
     if message.role == "tool":
-        if (row < state.cleared or kept) and counts.is_clearable(row):
+        pruning = counts.policy.pruning
+        is_cleared = (row < state.cleared or kept) and counts.is_clearable(row)
+        if pruning and view.is_pruned(state, row) and (row < state.hardened or not is_cleared):
+            return "pruned", edits.pruned(message, pruning, hard=row < state.hardened)
+        if is_cleared:
             return "cleared", edits.cleared(message, counts.cleared_text(entry.tool))
         for place, characters in state.trimmed:
             if place == row:
@@ -173,6 +178,8 @@ def _edited_event(kind: Kind, tokens: list[int]) -> Event:
             return ArgumentsShortened(number, saved)
         case "trimmed":
             return ResultsTrimmed(number, saved)
+        case "pruned":
+            return ResultsPruned(number, saved)
         case "images":
             return ResultsCleared(number, saved, "images")
         case _:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from longturn.core.texts import EMPTY_MESSAGE
 from longturn.core.thinking import thinking_rule
 from longturn.dialects.anthropic_rules import (
     ROLES,
@@ -18,7 +19,7 @@ from longturn.dialects.anthropic_rules import (
     problems,
 )
 from longturn.dialects.base import Dialect, Native, Request
-from longturn.dialects.joined import EMPTY, first_source, render_joined
+from longturn.dialects.joined import first_source, render_joined
 from longturn.dialects.native import countable, json_object, json_text, plain, texts
 
 _OURS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "document")
@@ -60,7 +61,7 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
         others = [part for part in others if not isinstance(part, Text)]
     if not results and not others:
         repairs.append("message without content: given a short text")
-        others.append(Text(EMPTY))
+        others.append(Text(EMPTY_MESSAGE))
     if results and _only_results(before):
         repairs.append("results of one answer in several messages: joined")
     if not results and not repairs:
@@ -132,7 +133,7 @@ def _result(body: Block, native: Native) -> Part:
     bodies = [block if type(block) is dict else plain(block) for block in blocks]
     kept = [block for block in bodies if isinstance(block, dict) and not is_empty_inside(block)]
     if not kept and body.get("is_error"):  # "content cannot be empty if `is_error` is true" (2025)
-        return ToolResult(call_id, EMPTY, (), {**body, "content": EMPTY})
+        return ToolResult(call_id, EMPTY_MESSAGE, (), {**body, "content": EMPTY_MESSAGE})
     if len(kept) < len(bodies) and content != "":
         native = {**body, "content": kept}
     parts = [_part(block, block) for block in kept]
@@ -169,7 +170,7 @@ def _rebuild(group: Sequence[Message]) -> Native:
     role = "user" if group[0].role == "tool" else group[0].role
     # An answer may have said white space beside thinking, which is refused once the thinking is gone.
     nothing = not parts or (role == "assistant" and is_mute(role, _texts(parts)))
-    content = [{"type": "text", "text": EMPTY}] if nothing else [_block(part) for part in parts]
+    content = [{"type": "text", "text": EMPTY_MESSAGE}] if nothing else [_block(part) for part in parts]
     return {**source, "content": content} if isinstance(source, dict) else {"role": role, "content": content}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from longturn.core.texts import EMPTY_MESSAGE
 from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.gemini_rules import (
     CALL,
@@ -25,7 +26,7 @@ from longturn.dialects.gemini_rules import (
     inner,
     problems,
 )
-from longturn.dialects.joined import EMPTY, first_source, render_joined
+from longturn.dialects.joined import first_source, render_joined
 from longturn.dialects.native import countable, json_object, json_text, plain, texts
 from longturn.errors import TranscriptError
 
@@ -62,7 +63,7 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
             others.extend(_parts(body, native))
     if not responses and not others:
         repairs.append("content without parts: given a short text")
-        others.append(Text(EMPTY))
+        others.append(Text(EMPTY_MESSAGE))
     if responses and before is not None and _only_responses(before):
         repairs.append("responses to one answer in several contents: joined")
     if not responses and not repairs:
@@ -219,7 +220,7 @@ def _native_result(part: ToolResult, call: ToolCall | None) -> ToolResult:
 def _rebuild(group: Sequence[Message]) -> Native:
     source = first_source(group)
     written = [_write(part) for message in group for part in message.parts]
-    parts = [part for part in written if part is not None] or [{"text": EMPTY}]
+    parts = [part for part in written if part is not None] or [{"text": EMPTY_MESSAGE}]
     if isinstance(source, dict):
         return {**source, "parts": parts}
     role = getattr(source, "role", None) or ("model" if group[0].role == "assistant" else "user")

@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from longturn.core.messages import Message
 from longturn.dialects.base import Native
 
-EMPTY = "[Empty message.]"
-"""What a message says that held nothing which the provider would accept (H29)."""
-
 
 def render_joined(messages: Sequence[Message], rebuild: Callable[[Sequence[Message]], Native]) -> list[Native]:
     """Core messages as native items: unedited whole ones by their own source, the rest through `rebuild`.

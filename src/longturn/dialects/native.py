@@ -70,13 +70,16 @@ def unreadable(position: int, what: str) -> TranscriptError:
     return TranscriptError(f"messages[{position}]: {what}")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+
+
 def json_text(value: object) -> str:
     """`value` as compact JSON text, for counting; what JSON cannot say is written with `str`.
 
     Raises TranscriptError when the value is nested too deeply or contains itself.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return _ENCODER.encode(value)
     except RecursionError:
         raise TranscriptError("the value is nested too deeply to be written as JSON: flatten it") from None
     except TypeError:  # a key that JSON cannot say

@@ -47,7 +47,7 @@ def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
 
 
 def choose(evidence: Evidence, provider: str | None = None) -> Dialect:
-    """The dialect that the evidence allows: the sure one, else that of the model's provider, else the plainest (B29)."""
+    """The dialect that the evidence allows: the sure one, the one of the model's provider, or the plainest (B29)."""
     if evidence.sure:
         return evidence.sure
     allowed = [dialect for dialect in DIALECTS if dialect.name not in evidence.excluded] or list(DIALECTS)

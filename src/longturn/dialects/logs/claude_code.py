@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import left_out
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import anthropic_usage, array, first_text, obj, seconds, some, text
 from longturn.dialects.logs.tree import branches

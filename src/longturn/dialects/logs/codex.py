@@ -7,8 +7,9 @@ the first rollouts (2025) have a bare header and bare items.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import left_out
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import array, first_text, obj, objects, openai_usage, seconds, text
 

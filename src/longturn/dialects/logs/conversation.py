@@ -2,21 +2,7 @@
 
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a provider reported for one call, in tokens.
-
-    input_tokens: everything it read, whether fresh, from its cache or written to its cache.
-    cached_tokens, written_tokens: the parts of the input that were read from and written to its cache.
-    output_tokens: everything it wrote; `reasoning_tokens` is a part of it.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    written_tokens: int = 0
-    reasoning_tokens: int = 0
+from longturn.core.meter import Usage
 
 
 @dataclass(frozen=True, slots=True)

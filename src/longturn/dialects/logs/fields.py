@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from longturn.dialects.logs.conversation import Usage
+from longturn.core.meter import Usage
 
 # Later than any second that a log can hold, earlier than any millisecond: the year 5138 and March 1973.
 MILLISECONDS_FROM = 1e11

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import left_out
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import array, count, first_text, gemini_usage, obj, objects, seconds, text
 

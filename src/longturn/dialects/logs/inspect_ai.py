@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import assistant, call, content, left_out, said, thought, tool
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import array, count, obj, objects, seconds, text
 

@@ -6,8 +6,9 @@ What OpenHands puts into its prompts at run time (recalled knowledge, condensed 
 from collections import Counter
 from collections.abc import Sequence
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import call, content, left_out, tool
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import array, first_text, obj, objects, openai_usage, seconds, text
 

@@ -6,8 +6,9 @@ The log holds neither the system prompt nor the tool definitions.
 from collections import Counter
 from collections.abc import Sequence
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import assistant, call, content, left_out, said, thought, tool
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import count, first_text, obj, objects, seconds, text
 from longturn.dialects.logs.tree import branches

@@ -6,7 +6,7 @@ from longturn.dialects.base import Dialect, Request, find
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import first_text, obj, some
-from longturn.dialects.registry import DIALECTS, by_name
+from longturn.dialects.registry import DIALECTS, by_name, detect
 from longturn.errors import TranscriptError
 
 Raw = Mapping[str, object]
@@ -90,19 +90,10 @@ def _bare(items: Sequence[object], name: str, where: str) -> Conversation:
 
 
 def dialect_of(items: Sequence[object], where: str) -> Dialect:
-    """The dialect that is sure of some of `items` and refuses none, else the first that refuses none.
-
-    Raises TranscriptError naming the places of what every dialect refuses.
-    """
-    kept: list[Dialect] = []
-    refused: dict[str, list[int]] = {}
-    for dialect in DIALECTS:
-        views = [dialect.sniff(item) for item in items]
-        refused[dialect.name] = [place for place, view in enumerate(views) if view is False]
-        if not refused[dialect.name]:
-            kept.insert(0 if any(views) else len(kept), dialect)
-    if kept:
-        return kept[0]
-    name = min(refused, key=lambda one: len(refused[one]))
-    places = some(f"message {place}" for place in refused[name])
-    raise TranscriptError(f"{where} holds messages of no one dialect; nearest is {name}, which cannot be {places}")
+    """The dialect of `items` (B29). Raises TranscriptError naming the places of what it cannot be."""
+    dialect = detect(items)
+    refused = [place for place, item in enumerate(items) if dialect.sniff(item) is False]
+    if not refused:
+        return dialect
+    places = some(f"message {place}" for place in refused)
+    raise TranscriptError(f"{where} holds messages of no one dialect; nearest is {dialect.name}, not so {places}")

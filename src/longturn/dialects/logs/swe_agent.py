@@ -3,8 +3,9 @@
 import json
 from collections import Counter
 
+from longturn.core.meter import Usage
 from longturn.dialects.logs.chat import call, left_out, tool
-from longturn.dialects.logs.conversation import Conversation, Usage
+from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
 from longturn.dialects.logs.fields import array, first_text, obj, objects, openai_usage, seconds, text
 
