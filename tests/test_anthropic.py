@@ -200,7 +200,8 @@ def test_a_late_result_joins_its_answer_with_the_text_of_its_message_b27() -> No
 
 def test_empty_text_inside_a_result_is_left_out_h29() -> None:
     assert mended(*ROUND[:2], asked(answer("t1", [text(""), text("x")])))[2] == asked(answer("t1", [text("x")]))
-    assert mended(*ROUND[:2], asked(answer("t1", [], is_error=True)))[2] == asked(answer("t1", EMPTY_MESSAGE, is_error=True))
+    emptied = asked(answer("t1", EMPTY_MESSAGE, is_error=True))
+    assert mended(*ROUND[:2], asked(answer("t1", [], is_error=True)))[2] == emptied
     assert DIALECT.problems([*ROUND[:2], asked(answer("t1", ""))]) == []
 
 

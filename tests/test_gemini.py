@@ -152,7 +152,8 @@ def test_what_cannot_be_read_is_refused_with_its_position(item: Any, word: str) 
 
 @pytest.mark.parametrize("parts", [[], None, [text("")], [{}], [{"thought": True}], [{"text": None}]])
 def test_an_empty_content_gets_a_short_text_h29(parts: Any) -> None:
-    assert mended(asked(text("Go")), {"role": "model", "parts": parts}, asked(text("?")))[1] == said(text(EMPTY_MESSAGE))
+    history = [asked(text("Go")), {"role": "model", "parts": parts}, asked(text("?"))]
+    assert mended(*history)[1] == said(text(EMPTY_MESSAGE))
 
 
 def test_empty_parts_and_parts_in_the_wrong_role_are_left_out_h29() -> None:

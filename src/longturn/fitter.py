@@ -11,6 +11,7 @@ from longturn.core.events import Event
 from longturn.core.fold import Base, Outcome, Route, is_over
 from longturn.core.meter import Meter, Usage, factor_of
 from longturn.core.policy import PRESETS, Budget, Limits, Policy
+from longturn.core.rungs import ladder
 from longturn.core.tokens import estimator_for
 from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State
@@ -89,9 +90,10 @@ class Fitter:
     ) -> None:
         self.model = model
         self.policy = named_policy(policy)
+        ladder(self.policy)  # a rung that does not exist is said here, not in mid-conversation
         window = catalog.window_of(model) if capacity is None else whole("capacity", capacity, least=1)
         self._taken = 0 if max_output is None else whole("max_output", max_output, least=0)
-        self._room = None if window is None else window - self._taken
+        self._room = None if window is None else max(0, window - self._taken)
         self._budget = budget if isinstance(budget, Budget) else self.policy.budget(window, budget)
         self._limits = Limits.of(self.policy, self._budget, self._room)
         self._estimator = self.policy.estimator or estimator_for(model)

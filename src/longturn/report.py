@@ -91,7 +91,7 @@ def _lines(report: Report) -> list[str]:
     lines = [
         f"{report.sent:,} of {report.total:,} tokens are sent (budget {limit}, window {capacity}; estimated).",
         f"Kept: {report.kept_messages:,} of {report.messages:,} messages, {report.whole_results:,} tool results whole.",
-        f"In all: {report.turns:,} turns, {report.rounds:,} rounds; system {report.system:,} and tools {report.tools:,}.",
+        f"In all: {report.turns:,} turns, {report.rounds:,} rounds; system {report.system:,}, tools {report.tools:,}.",
     ]
     for kind, what in _WHAT.items():
         if report.edits.get(kind):

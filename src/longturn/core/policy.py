@@ -152,6 +152,10 @@ class Policy:
             value = getattr(self, name)
             if value is not None:
                 _whole(name, value, least=least)
+        for name in ("context_compact_ratio", "default_ratio"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ConfigError(f"{name} must be a number, got {value!r}")
         _share("target_ratio", self.target_ratio)
         _share("whole_share", self.whole_share)
 

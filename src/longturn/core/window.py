@@ -40,7 +40,7 @@ class Edit:
 
 
 def messages(view: View, state: State, stop: int) -> list[Message]:
-    """The window up to row `stop`: system messages, first user message, note, what stands before the cut, rest (B17)."""
+    """The window up to row `stop`: system messages, first user message, note, what stands before the cut, rest."""
     transcript = view.counts.transcript
     window = [row.message for row in transcript.rows[: transcript.lead]]
     ahead, *behind = _stretches(view, state)
