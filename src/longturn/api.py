@@ -65,14 +65,15 @@ def fit_request(
 
     The model, the output limit, the system prompt and the tools are taken from the body where they are not given. Work
     that the request asks the provider to do (Anthropic `context_management`, OpenAI compaction, `truncation: "auto"`)
-    is left to it. Arguments and errors are those of `fit`.
+    is left to it, and a body whose conversation the provider holds (`previous_response_id`) is left alone. Arguments
+    and errors are those of `fit`.
     """
     request = read_request(body, dialect, catalog.provider_of(model))
     chosen = named_policy(policy)
     window = fit(
         request.messages,
         model=model or request.model,
-        budget=budget,
+        budget=0 if request.is_tail else budget,
         capacity=capacity,
         max_output=request.max_output if max_output is None else max_output,
         policy=replace(chosen, rungs=leave_to_server(chosen, request.served)) if request.served else chosen,
@@ -80,4 +81,6 @@ def fit_request(
         tools=request.tools if tools is None else tools,
         dialect=request.dialect,
     )
+    if request.is_tail:
+        return replace(window, messages=list(request.messages), events=(), body=body)
     return replace(window, body=request.with_messages(window.messages) if window.changed else body)

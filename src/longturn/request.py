@@ -10,12 +10,18 @@ from longturn.errors import TranscriptError
 
 HOMES = {"contents": "gemini", "input": "openai_responses"}
 """Keys that only one dialect keeps its messages under; "messages" is shared."""
+HELD_ELSEWHERE = ("previous_response_id", "conversation")
+"""OpenAI Responses: the conversation so far is kept by the provider."""
 ANTHROPIC_KEYS = ("system", "anthropic_version", "anthropic_beta", "thinking", "stop_sequences", "context_management")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """The pieces of a body. served: rungs whose work the request asks the provider to do itself."""
+    """The pieces of a body.
+
+    served: rungs whose work the request asks the provider to do itself. is_tail: the provider holds what came before, so
+    that calls and results here have partners there.
+    """
 
     body: Mapping[str, object]
     dialect: Dialect
@@ -26,6 +32,7 @@ class RequestBody:
     model: str | None
     max_output: int | None
     served: frozenset[str]
+    is_tail: bool
 
     def with_messages(self, messages: list[Native]) -> dict[str, object]:
         """A copy of the body with other messages."""
@@ -60,6 +67,7 @@ def read_request(body: Mapping[str, object], dialect: Dialect | str | None, prov
         model=model if isinstance(model, str) else None,
         max_output=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         served=frozenset(_served(body)),
+        is_tail=any(body.get(key) is not None for key in HELD_ELSEWHERE),
     )
 
 
