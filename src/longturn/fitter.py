@@ -48,13 +48,15 @@ class Window:
     events: tuple[Event, ...]
     body: Mapping[str, object] | None
     _given: Sequence[Native]
+    _count: int
     _outcome: Outcome
     _base: Base
 
     @property
     def changed(self) -> bool:
         """Whether anything differs from the messages handed in; otherwise they are the very same objects (law 2)."""
-        return len(self.messages) != len(self._given) or not all(map(is_, self.messages, self._given))
+        # The list of what was given only grows, so that its beginning is still what this window was made of.
+        return len(self.messages) != self._count or not all(map(is_, self.messages, self._given))
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -124,7 +126,7 @@ class Fitter:
         """The window for a call that is made now; errors are those of `longturn.fit`."""
         system = self._system if system is None else system
         tools = self._tools if tools is None else tools
-        given = as_list(messages)
+        given = checked(messages)
         dialect = self._follow(given)
         base = self._price(dialect, system, tools)
         assert self._route is not None
@@ -145,7 +147,8 @@ class Fitter:
             dialect=dialect.name,
             events=windows.events(outcome),
             body=None,
-            _given=given,
+            _given=self._items,
+            _count=len(given),
             _outcome=outcome,
             _base=base,
         )
@@ -284,13 +287,13 @@ def whole(name: str, value: object, *, least: int) -> int:
     return value
 
 
-def as_list(messages: object) -> list[Native]:
-    """The messages as a list of our own. Raises TranscriptError for what is no list."""
+def checked(messages: object) -> Sequence[Native]:
+    """The messages as they are. Raises TranscriptError for what is no list."""
     if isinstance(messages, Mapping):
         raise TranscriptError("messages must be a list, got an object: is it a request body? Use fit_request for that")
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
         raise TranscriptError(f"messages must be a list, got {type(messages).__name__}")
-    return list(messages)
+    return messages
 
 
 def as_tools(tools: object) -> Sequence[object]:

@@ -19,8 +19,8 @@ ANTHROPIC_KEYS = ("system", "anthropic_version", "anthropic_beta", "thinking", "
 class RequestBody:
     """The pieces of a body.
 
-    served: rungs whose work the request asks the provider to do itself. is_tail: the provider holds what came before, so
-    that calls and results here have partners there.
+    served: rungs whose work the request asks the provider to do itself. is_tail: the provider holds what came before,
+    so that calls and results here have partners there.
     """
 
     body: Mapping[str, object]

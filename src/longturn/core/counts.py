@@ -199,7 +199,8 @@ class Counts:
         return self._notes[tool]
 
     def _truncate(self, start: int) -> None:
-        if start == len(self.tokens) - 1:
+        gone = len(self.tokens) - 1
+        if start == gone:
             return
         for sums in (self.tokens, self.clearing, self.thinking):
             del sums[start + 1 :]
@@ -207,5 +208,6 @@ class Counts:
             del places[bisect_left(places, start) :]
         keep = bisect_left(self.results, start)
         del self.results[keep:], self.result_tokens[keep + 1 :]
-        for key in [key for key in self._savings if key[1] >= start]:
-            del self._savings[key]
+        for place in range(start, gone):
+            for edit in ("arguments", "images", "soft", "hard"):
+                self._savings.pop((edit, place), None)

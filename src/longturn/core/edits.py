@@ -17,7 +17,8 @@ KEPT_ARGUMENT = 60
 
 def cleared(message: Message, text: str) -> Message:
     """A result with `text` in the place of all that the tool returned (L1)."""
-    return message.with_parts([replace(result_of(message), text=text, media=())])
+    part = result_of(message)
+    return message.with_parts([ToolResult(part.call_id, text, (), part.source)])
 
 
 def without_images(message: Message) -> Message:

@@ -6,7 +6,7 @@ message that no rung touched is rendered by handing its source back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -104,7 +104,7 @@ class Message:
 
     def with_parts(self, parts: Sequence[Part]) -> "Message":
         """A copy with other parts, marked as edited."""
-        return replace(self, parts=tuple(parts), edited=True)
+        return Message(self.role, tuple(parts), self.source, self.share, self.continues, True, self.repair)
 
 
 def user(text: str) -> Message:

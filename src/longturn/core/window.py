@@ -1,8 +1,9 @@
 """A window derived from a view and a state: its messages, the edits in force, and what happened at this border."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from longturn.core import edits
@@ -79,34 +80,76 @@ def _reach(view: View, state: State, start: int, stop: int) -> int:
 def edited(view: View, state: State, start: int, stop: int) -> list[Message]:
     """The messages of a stretch of rows with the edits that are in force."""
     rows, reach = view.counts.transcript.rows, _reach(view, state, start, stop)
-    window = [edit_of(view, state, row, start == state.kept)[1] for row in range(start, reach)]
+    window = [_edited_row(view, state, row, start == state.kept) for row in range(start, reach)]
     return window + [row.message for row in rows[reach:stop]]
 
 
-def edit_of(view: View, state: State, row: int, kept: bool) -> tuple[Kind | None, Message]:
-    """What a state does to one row, and its message then; None and the very same object where nothing applies."""
+def _edited_row(view: View, state: State, row: int, kept: bool) -> Message:
+    """One row's message as the window holds it; the very same object where nothing applies (law 2)."""
+    entry = view.counts.transcript.rows[row]
+    message = entry.message
+    for kind in _kinds(view, state, row, kept):
+        message = _EDITS[kind](view, state, row, message)
+    return message
+
+
+def _kinds(view: View, state: State, row: int, kept: bool) -> tuple[Kind, ...]:
+    """The edits that apply to one row, in the order in which they are made."""
     counts = view.counts
     entry = counts.transcript.rows[row]
-    message = entry.message
-    if message.role == "tool":
-        pruning = counts.policy.pruning
-        is_cleared = (row < state.cleared or kept) and counts.is_clearable(row)
-        if pruning and view.is_pruned(state, row) and (row < state.hardened or not is_cleared):
-            return "pruned", edits.pruned(message, pruning, hard=row < state.hardened)
-        if is_cleared:
-            return "cleared", edits.cleared(message, counts.cleared_text(entry.tool))
-        for place, characters in state.trimmed:
-            if place == row:
-                return "trimmed", edits.trimmed(message, characters)
-        if row < state.images and entry.measure.media and not entry.pinned:
-            return "images", edits.without_images(message)
-    kind: Kind | None = None
-    if message.role == "assistant":
-        if row < state.shortened and _is_in(counts.wordy, row) and counts.shortening(row):
-            kind, message = "arguments", edits.shortened(message)
-        if entry.measure.thinking is not None and any(place < row < border for place, border in state.thoughts):
-            kind, message = "thinking", edits.without_thinking(message)
-    return kind, message
+    if entry.message.role == "tool":
+        kind = _result_kind(view, state, row, kept)
+        return (kind,) if kind else ()
+    if entry.message.role != "assistant":
+        return ()
+    kinds: list[Kind] = []
+    if row < state.shortened and _is_in(counts.wordy, row) and counts.shortening(row):
+        kinds.append("arguments")
+    if entry.measure.thinking is not None and any(place < row < border for place, border in state.thoughts):
+        kinds.append("thinking")
+    return tuple(kinds)
+
+
+def _result_kind(view: View, state: State, row: int, kept: bool) -> Kind | None:
+    counts = view.counts
+    is_cleared = (row < state.cleared or kept) and counts.is_clearable(row)
+    if view.is_pruned(state, row) and (row < state.hardened or not is_cleared):
+        return "pruned"
+    if is_cleared:
+        return "cleared"
+    if any(place == row for place, _ in state.trimmed):
+        return "trimmed"
+    entry = counts.transcript.rows[row]
+    return "images" if row < state.images and entry.measure.media and not entry.pinned else None
+
+
+def _cleared(view: View, _state: State, row: int, message: Message) -> Message:
+    return edits.cleared(message, view.counts.cleared_text(view.counts.transcript.rows[row].tool))
+
+
+def _pruned(view: View, state: State, row: int, message: Message) -> Message:
+    pruning = view.counts.policy.pruning
+    return edits.pruned(message, pruning, hard=row < state.hardened) if pruning else message
+
+
+_EDITS: Mapping[Kind, Callable[[View, State, int, Message], Message]] = {
+    "cleared": _cleared,
+    "pruned": _pruned,
+    "trimmed": lambda _view, state, row, message: edits.trimmed(message, dict(state.trimmed)[row]),
+    "images": lambda _view, _state, _row, message: edits.without_images(message),
+    "arguments": lambda _view, _state, _row, message: edits.shortened(message),
+    "thinking": lambda _view, _state, _row, message: edits.without_thinking(message),
+}
+_SAVED: Mapping[Kind, Callable[[View, State, int], int]] = {
+    "cleared": lambda view, _state, row: view.counts.clearing[row + 1] - view.counts.clearing[row],
+    "pruned": lambda view, state, row: view.counts.pruning(row, hard=row < state.hardened),
+    "trimmed": lambda view, state, row: view.counts.trimming(row, dict(state.trimmed)[row]),
+    "images": lambda view, _state, row: view.counts.picturing(row),
+    "arguments": lambda view, _state, row: view.counts.shortening(row),
+    "thinking": lambda view, _state, row: (
+        view.counts.thinking[row + 1] - view.counts.thinking[row] - view.emptied(row, row + 1)
+    ),
+}
 
 
 def _is_in(places: list[int], row: int) -> bool:
@@ -114,14 +157,12 @@ def _is_in(places: list[int], row: int) -> bool:
     return at < len(places) and places[at] == row
 
 
-def _edits_of(view: View, state: State) -> Iterator[tuple[int, Kind, int]]:
-    """Row, kind and tokens saved of each edited message in the window."""
-    counts = view.counts
+def _edits_of(view: View, state: State) -> Iterator[tuple[int, Kind]]:
+    """Row and kind of each edit that is in force in the window."""
     for start, stop in _stretches(view, state):
         for row in range(start, _reach(view, state, start, stop)):
-            kind, message = edit_of(view, state, row, start == state.kept)
-            if kind:
-                yield row, kind, view.row(row) - counts.of_message(message)
+            for kind in _kinds(view, state, row, start == state.kept):
+                yield row, kind
 
 
 def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
@@ -132,11 +173,12 @@ def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
     if transcript.noted:
         found.append(Edit("left_out", -1, "left out before this list began"))
     reason = "turn limit" if state.cause == "turn_limit" else "token budget"
-    found += [
-        Edit("left_out", transcript.rows[row].position, reason, view.row(row)) for row in sorted(_gone(view, state))
-    ]
-    edited = sorted(_edits_of(view, state))
-    return (*found, *(Edit(kind, transcript.rows[row].position, "token budget", saved) for row, kind, saved in edited))
+    gone = set(range(view.border)) - standing_rows(view, state)
+    found += [Edit("left_out", transcript.rows[row].position, reason, view.row(row)) for row in sorted(gone)]
+    for row, kind in sorted(_edits_of(view, state)):
+        cause = "age" if kind == "pruned" else "token budget"
+        found.append(Edit(kind, transcript.rows[row].position, cause, _SAVED[kind](view, state, row)))
+    return tuple(found)
 
 
 def standing_rows(view: View, state: State) -> set[int]:
@@ -144,25 +186,21 @@ def standing_rows(view: View, state: State) -> set[int]:
     return set(range(view.counts.transcript.lead)).union(*(range(*each) for each in _stretches(view, state)))
 
 
-def _gone(view: View, state: State) -> set[int]:
-    return set(range(view.border)) - standing_rows(view, state)
-
-
 def events(outcome: Outcome) -> tuple[Event, ...]:
     """What happened at this border (B32): nothing when the decisions before it were only carried on."""
     view, before, state = outcome.view, outcome.before, outcome.state
     transcript = view.counts.transcript
     found: list[Event] = []
-    repairs = tuple(repair.what for row, repair in transcript.repairs if row >= transcript.settled)
-    if repairs:
-        found.append(HistoryRepaired(repairs))
+    running = takewhile(lambda entry: entry[0] >= transcript.settled, reversed(transcript.repairs))
+    if repairs := tuple(repair.what for _, repair in running):
+        found.append(HistoryRepaired(repairs[::-1]))
     if state == before:
         return tuple(found)
-    earlier = {row: kind for row, kind, _ in _edits_of(view, before)}
+    earlier = set(_edits_of(view, before))
     saved: dict[Kind, list[int]] = {}
-    for row, kind, tokens in _edits_of(view, state):
-        if earlier.get(row) != kind:
-            saved.setdefault(kind, []).append(tokens)
+    for row, kind in _edits_of(view, state):
+        if (row, kind) not in earlier:
+            saved.setdefault(kind, []).append(_SAVED[kind](view, state, row))
     found += [_edited_event(kind, tokens) for kind, tokens in saved.items()]
     if (state.cut, state.first, state.noted) != (before.cut, before.first, before.noted):
         found.append(_trimming(outcome))
@@ -188,7 +226,7 @@ def _edited_event(kind: Kind, tokens: list[int]) -> Event:
 
 def _trimming(outcome: Outcome) -> HistoryTrimmed:
     view, before, state = outcome.view, outcome.before, outcome.state
-    gone = _gone(view, state) - _gone(view, before)
+    gone = standing_rows(view, before) - standing_rows(view, state)
     limit = view.limits.limit
     return HistoryTrimmed(
         dropped_messages=len(gone),
