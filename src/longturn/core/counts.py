@@ -24,8 +24,9 @@ class Counts:
     tokens: everything. clearing: what clearing all clearable results would save. thinking: thinking and signatures.
     results: rows of tool results, result_tokens: their own prefix sums. clearable: results that a rung may clear.
     pictured: rows of results with media. prunable: results that pruning by age may touch. wordy: answers with calls
-    that may be shortened. bare: answers of nothing but thinking. heads: rows that begin a message, not an item that
-    continues one. note, placeholder, empty_answer: tokens of our own texts, the first two with framing.
+    that may be shortened, wordy_tokens: prefix sums of their texts. bare: answers of nothing but thinking. heads: rows
+    that begin a message, not an item that continues one. note, placeholder, empty_answer: tokens of our own texts, the
+    first two with framing.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Counts:
         "tokens",
         "transcript",
         "wordy",
+        "wordy_tokens",
     )
 
     def __init__(self, transcript: Transcript, policy: Policy, estimator: Estimator) -> None:
@@ -64,6 +66,7 @@ class Counts:
         self.pictured: list[int] = []
         self.prunable: list[int] = []
         self.wordy: list[int] = []
+        self.wordy_tokens = [0]
         self.bare: list[int] = []
         self.heads: list[int] = []
         self._savings: dict[tuple[str, int], int] = {}
@@ -101,6 +104,7 @@ class Counts:
                         bare.append(place)
                 if not row.pinned and self._is_wordy(message):
                     self.wordy.append(place)
+                    self.wordy_tokens.append(self.wordy_tokens[-1] + self.estimator.tokens(measure.body))
             if not message.continues:
                 self.heads.append(place)
             total += size
@@ -206,6 +210,7 @@ class Counts:
             del sums[start + 1 :]
         for places in (self.clearable, self.pictured, self.prunable, self.wordy, self.bare, self.heads):
             del places[bisect_left(places, start) :]
+        del self.wordy_tokens[len(self.wordy) + 1 :]
         keep = bisect_left(self.results, start)
         del self.results[keep:], self.result_tokens[keep + 1 :]
         for place in range(start, gone):

@@ -68,18 +68,26 @@ def whole_from(view: View) -> int:
     last = bisect_left(counts.results, view.border)
     if not last:
         return view.border
-    fitting = bisect_left(counts.result_tokens, counts.result_tokens[last] - view.limits.whole, 0, last)
-    newest = counts.results[min(fitting, last - 1)]
+    newest = counts.results[min(fitting_from(counts.result_tokens, last, view.limits.whole), last - 1)]
     answers = counts.transcript.answers
     before = bisect_left(answers, view.border)
     return min(newest, answers[before - 1]) if before else newest
 
 
+def fitting_from(sums: Sequence[int], last: int, share: int) -> int:
+    """From which entry on those before `last` fit in `share` together, by their prefix sums."""
+    return bisect_left(sums, sums[last] - share, 0, last)
+
+
 def shorten_arguments(view: View, state: State, target: int) -> State:
-    """Long arguments of old calls are cut in the middle, to valid JSON (B15); a call stays as whole as its results."""
-    wordy, whole = view.counts.wordy, whole_from(view)
+    """Long arguments of old calls are cut in the middle, to valid JSON (B15).
+
+    What stays whole is chosen as for results (L3): the newest that fit in the whole share, and the newest round.
+    """
+    wordy = view.counts.wordy
     start = bisect_left(wordy, max(state.shortened, state.cut))
-    stop = bisect_left(wordy, view.unit(whole)[0] if whole < view.border else view.newest)
+    last = bisect_left(wordy, view.border)
+    stop = min(fitting_from(view.counts.wordy_tokens, last, view.limits.whole), bisect_left(wordy, view.newest))
     places = [row for row in wordy[start:stop] if view.counts.shortening(row)]
     # Thinking may stand behind a call in the same answer, so the change is made just before the row.
     return climb(view, state, target, places, lambda row: edit(view, state, places[0] - 1, shortened=row + 1))

@@ -31,7 +31,7 @@ def _marks(byte: int) -> int:
     if byte >= 0x80:
         return 0
     if char.isalpha():
-        return _LETTER | _UPPER * char.isupper() | _FOREIGN * (char in "aiuk")
+        return _LETTER | _UPPER * char.isupper() | _FOREIGN * (char in "agkmuy")
     if char.isdigit():
         return _DIGIT
     if char in " \t\n\r":
@@ -97,7 +97,7 @@ def _count_ascii(marks: bytes) -> Features:
     return (
         letter - upper,
         upper,
-        (here & _FOREIGNS).bit_count(),
+        (same & _FOREIGNS).bit_count(),
         letter - (same & _LETTERS).bit_count(),  # runs: characters less those that continue one
         (humps & ~before).bit_count(),
         letter_digit.bit_count(),
