@@ -33,15 +33,18 @@ class Evidence:
 
 
 def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
-    """The evidence with some more items; the first sure one decides, so that what arrives later changes nothing."""
+    """The evidence with some more items; the first sure one decides, so that what arrives later changes nothing.
+
+    An item of a dialect that an earlier item cannot be in decides nothing: it is the odd one out.
+    """
     if evidence.sure:
         return evidence
     excluded = set(evidence.excluded)
     for item in items:
         verdicts = {dialect.name: dialect.sniff(item) for dialect in DIALECTS}
         for dialect in DIALECTS:
-            if verdicts[dialect.name]:
-                return Evidence(dialect, evidence.excluded)
+            if verdicts[dialect.name] and dialect.name not in excluded:
+                return Evidence(dialect, frozenset(excluded))
         excluded |= {name for name, verdict in verdicts.items() if verdict is False}
     return Evidence(None, frozenset(excluded))
 

@@ -96,4 +96,6 @@ def dialect_of(items: Sequence[object], where: str) -> Dialect:
     if not refused:
         return dialect
     places = some(f"message {place}" for place in refused)
-    raise TranscriptError(f"{where} holds messages of no one dialect; nearest is {dialect.name}, not so {places}")
+    raise TranscriptError(
+        f"{where} holds messages of no one dialect; nearest is {dialect.name}, which cannot be {places}"
+    )
