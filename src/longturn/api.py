@@ -28,7 +28,8 @@ def fit(
     budget: what may be sent, in tokens, or a `Budget`; 0 switches proactive trimming off. Without one the policy's
         keys decide: out of the box 0.75 of a known window, 32,000 where it is unknown.
     capacity: the model's window in tokens, where it is not to be looked up by name.
-    max_output: the request's output limit in tokens, which must fit the window beside the input (B10).
+    max_output: the request's output limit in tokens, which must fit the window beside the input (B10). Without one,
+        what the model writes at most is kept free, at most a quarter of the window, and nothing where it is unknown.
     policy: a `Policy` or the name of a preset, "default" or "seed".
     system, tools: what else is sent, counted as the provider would (H18, H23).
     dialect: "openai_chat", "openai_responses", "anthropic" or "gemini"; judged from the list when not given (B29).

@@ -16,6 +16,26 @@ _DOCUMENTED = {
     ("google", "gemini-3.1-pro-preview"): 1_048_576,
 }
 
+# What a model writes at most, in tokens, as their makers' model pages give it, autumn 2026: the data does not say. The
+# first pattern that matches counts. A name that is in no row is unknown.
+_MOST_OUTPUT = tuple(
+    (re.compile(pattern), tokens)
+    for pattern, tokens in (
+        (r"claude-3[.-]7", 64_000),
+        (r"claude-3[.-]5", 8_192),
+        (r"claude-3", 4_096),
+        (r"claude-opus-4(-[01]\b|-2025|$)", 32_000),
+        (r"claude-(opus|sonnet|haiku)-4", 64_000),
+        (r"gpt-5", 128_000),
+        (r"gpt-4\.1", 32_768),
+        (r"gpt-4o", 16_384),
+        (r"gpt-4-turbo", 4_096),
+        (r"\bo[134]\b", 100_000),
+        (r"gemini-(2\.5|3)", 65_536),
+        (r"gemini-(1\.5|2\.0)", 8_192),
+    )
+)
+
 # The data matches some models by the beginning or a part of a name, so that dates and versions need no row. What else
 # stands around that part makes it another model, whose window is not borrowed (H15): "claude-opus-4-10" is no 4-1.
 _BEFORE = re.compile(
@@ -51,6 +71,12 @@ def window_of(model: str | None, *, overrides: Mapping[str, int] | None = None) 
         return overrides[model]
     reference = _reference(model)
     return None if reference is None else _window(reference)
+
+
+def max_output_of(model: str | None) -> int | None:
+    """What a model writes at most in one answer, in tokens, or None when it is not known (B10)."""
+    name = (model or "").lower()
+    return next((tokens for pattern, tokens in _MOST_OUTPUT if pattern.search(name)), None)
 
 
 def provider_of(model: str | None) -> str | None:

@@ -94,7 +94,7 @@ class Fitter:
         self.policy = named_policy(policy)
         ladder(self.policy)  # a rung that does not exist is said here, not in mid-conversation
         window = catalog.window_of(model) if capacity is None else whole("capacity", capacity, least=1)
-        self._taken = 0 if max_output is None else whole("max_output", max_output, least=0)
+        self._taken = output_room(model, window) if max_output is None else whole("max_output", max_output, least=0)
         self._room = None if window is None else max(0, window - self._taken)
         self._budget = budget if isinstance(budget, Budget) else self.policy.budget(window, budget)
         self._limits = Limits.of(self.policy, self._budget, self._room)
@@ -278,6 +278,11 @@ def named_policy(policy: Policy | str | None) -> Policy:
     if preset is None:
         raise ConfigError(f"no policy is called {policy!r}: use one of {', '.join(PRESETS)}")
     return preset()
+
+
+def output_room(model: str | None, window: int | None) -> int:
+    """What is kept free for the answer when the request names no limit: the model's, at most a quarter (B10)."""
+    return 0 if window is None else min(catalog.max_output_of(model) or 0, window // 4)
 
 
 def whole(name: str, value: object, *, least: int) -> int:

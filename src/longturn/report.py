@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longturn.core.fold import Base, Outcome
-from longturn.core.window import edits_in_force, standing_rows
+from longturn.core.window import Edit, edits_in_force, standing_rows
 from longturn.errors import ContextWindowExceeded
 
 
@@ -70,8 +70,12 @@ def report_of(outcome: Outcome, base: Base, dialect: str, limit: int, capacity: 
         left_out=view.border - len(standing),
         edits=dict(number),
         saved={kind: tokens for kind, tokens in saved.items() if tokens},
-        repairs=tuple(f"message {edit.message}: {edit.reason}" for edit in edits if edit.kind == "repaired"),
+        repairs=tuple(_repair(edit) for edit in edits if edit.kind == "repaired"),
     )
+
+
+def _repair(edit: Edit) -> str:
+    return f"message {edit.message}: {edit.reason}" if edit.message >= 0 else edit.reason
 
 
 _WHAT = {

@@ -153,11 +153,7 @@ def decide(view: View, state: State) -> State:
         state = prune(view, state, view.counts.policy.pruning)
     state = _limit_turns(view, state)
     if view.size(state) > view.ceiling(state):
-        target = view.target(state)
-        for rung in ladder(view.counts.policy):
-            state = rung(view, state, target)
-            if view.size(state) <= target:
-                break
+        state = _climb(view, state)
     if is_over(view, state) and view.opener > state.first >= 0:
         # B16: the first message goes last, and the running turn's opener takes its place for good.
         cut = max(state.cut, view.opener + 1)
@@ -166,6 +162,17 @@ def decide(view: View, state: State) -> State:
     if is_over(view, state) and view.counts.policy.emergency_trim:
         state = _trim_newest(view, state)
     return state
+
+
+def _climb(view: View, state: State) -> State:
+    """Rung after rung until one brings the size down to the target (B8)."""
+    target, shaped = view.target(state), state
+    for rung in ladder(view.counts.policy):
+        shaped = rung(view, shaped, target)
+        if view.size(shaped) <= target:
+            break
+    # The note may cost more than the little that a cut leaves out; that must not refuse what would have fitted.
+    return state if is_over(view, shaped) and not is_over(view, state) else shaped
 
 
 def is_over(view: View, state: State) -> bool:

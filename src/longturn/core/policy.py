@@ -190,7 +190,8 @@ class Limits:
     limit: over it we shape (`NO_LIMIT` when trimming is off and the window unknown).
     capacity: what the model takes less the room for the answer (B10); `NO_LIMIT` when unknown (H20).
     turns: how many turns may stand; keep_turns: down to how many a break goes (B19).
-    calibrated: whether a provider's reported usage stands behind the estimate (B11).
+    budget: the limit as it was set, 0 for off. calibrated: whether a provider's reported usage stands behind the
+    estimate (B11).
     """
 
     limit: int
@@ -199,6 +200,7 @@ class Limits:
     whole_share: float
     turns: int
     keep_turns: int
+    budget: int = 0
     calibrated: bool = False
 
     @staticmethod
@@ -213,7 +215,7 @@ class Limits:
         explicit = policy.max_history_messages
         turns = DEFAULT_TURNS if explicit is None else max(1, explicit)
         keep = math.ceil(DEFAULT_TURNS * policy.target_ratio) if explicit is None else turns
-        return Limits(limit, capacity, ratio, policy.whole_share, turns, keep)
+        return Limits(limit, capacity, ratio, policy.whole_share, turns, keep, budget.limit)
 
     def scaled(self, factor: float) -> "Limits":
         """The same in tokens of the estimate when the provider counts `factor` times as many (L15)."""

@@ -78,6 +78,8 @@ def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
 def _in_order(segment: Sequence[Row]) -> list[Row] | None:
     """The rows, where nothing has to be mended: an answer, if any, and the results of all its calls in order."""
     answer, *behind = segment
+    if answer.message.role == "tool":
+        return None
     calls = answer.message.calls if answer.message.role == "assistant" else ()
     rows = [answer]
     for number, row in enumerate(behind):

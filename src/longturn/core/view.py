@@ -173,7 +173,11 @@ class View:
 
     def front(self, state: State) -> int:
         """Tokens of the user message in front of the note."""
-        return self.row(state.first) if 0 <= state.first < state.cut else self.counts.placeholder
+        return self.counts.placeholder if self.front_missing(state) else self.row(state.first)
+
+    def front_missing(self, state: State) -> bool:
+        """Whether a placeholder stands in front of the note: no user message of the transcript stands there (B28)."""
+        return not 0 <= state.first < state.cut
 
     def headless(self) -> bool:
         """Whether an uncut window has a placeholder: it came with one, or a user's message must stand first (B28)."""

@@ -19,7 +19,6 @@ from longturn.core.events import (
 )
 from longturn.core.fold import Outcome
 from longturn.core.messages import Message, user
-from longturn.core.policy import NO_LIMIT
 from longturn.core.texts import NOTE, PLACEHOLDER
 from longturn.core.view import State, View
 
@@ -172,6 +171,8 @@ def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
     found = [Edit("repaired", repair.position, repair.what) for _, repair in transcript.repairs]
     if transcript.noted:
         found.append(Edit("left_out", -1, "left out before this list began"))
+    if transcript.placeholder is None and (view.front_missing(state) if state.noted else view.headless()):
+        found.append(Edit("repaired", -1, "a user message was put in front of the first answer"))
     reason = "turn limit" if state.cause == "turn_limit" else "token budget"
     gone = set(range(view.border)) - standing_rows(view, state)
     found += [Edit("left_out", transcript.rows[row].position, reason, view.row(row)) for row in sorted(gone)]
@@ -227,14 +228,13 @@ def _edited_event(kind: Kind, tokens: list[int]) -> Event:
 def _trimming(outcome: Outcome) -> HistoryTrimmed:
     view, before, state = outcome.view, outcome.before, outcome.state
     gone = standing_rows(view, before) - standing_rows(view, state)
-    limit = view.limits.limit
     return HistoryTrimmed(
         dropped_messages=len(gone),
         dropped_turns=view.turns(before) - view.turns(state),
         dropped_rounds=len(gone.intersection(view.counts.transcript.answers)),
         kept_turns=view.turns(state),
         reason="turn_limit" if state.cause == "turn_limit" else "token_budget",
-        token_budget=0 if limit >= NO_LIMIT else limit,
+        token_budget=view.limits.budget,
         tokens_before=view.exact(before),
         tokens_after=view.exact(state),
         source="calibrated" if view.limits.calibrated else "estimate",
