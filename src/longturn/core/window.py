@@ -59,10 +59,10 @@ def _stretches(view: View, state: State) -> list[tuple[int, int]]:
     behind = [(state.cut, view.border)]
     if not state.noted:
         return [(0, 0), *behind]
-    is_ahead = 0 <= state.first < state.cut
+    ahead = (0, 0) if view.front_missing(state) else (state.first, state.first + 1)
     opener = view.inside(state.cut, state.first)
     return [
-        (state.first, state.first + 1) if is_ahead else (0, 0),
+        ahead,
         *([(opener, opener + 1)] if opener >= 0 else []),
         *view.left_standing(state),
         *behind,

@@ -1,4 +1,4 @@
-"""How fast texts are measured, in MB/s of UTF-8, beside a loop over characters: `pytest benchmarks/estimate_speed.py`.
+"""How fast texts are measured, in MB/s of UTF-8, beside a loop over characters: `make bench`.
 
 The figures are in `extra_info` (`--benchmark-json`); `times_the_loop` is the ratio to judge, machines differ.
 """
