@@ -1,0 +1,255 @@
+"""The commands: each reads a file, asks the library once and hands the answer to the screen or to a file."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longturn import __version__
+from longturn.api import fit as fit_messages
+from longturn.api import fit_request
+from longturn.catalog import window_of
+from longturn.cli import screens
+from longturn.cli.outputs import inspection_json, report_json, runs_json, shaped, strict_json, write
+from longturn.cli.sizes import tokens_of
+from longturn.cli.sources import STDIN, Run, Source, chosen, read_bytes, read_source, title, within
+from longturn.core.tokens import estimate
+from longturn.errors import TranscriptError
+from longturn.fitter import Window
+from longturn.inspection import Inspection, combined
+from longturn.inspection import inspect as inspect_messages
+
+app = typer.Typer(
+    name="longturn",
+    help="Keep long agent turns inside a model's context window.",
+    epilog="Exit status: 0 done, 1 our fault, 2 bad usage or input that cannot be read, 3 it cannot fit the window.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        help="A request body, a list of messages in any dialect, or an agent's session log; - reads standard input.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The model it is for; without it, the one that FILE names."),
+]
+RunChoice = Annotated[
+    str | None,
+    typer.Option("--run", metavar="N|NAME", help="Which conversation of a file that holds several: number or name."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"longturn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def longturn(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Keep long agent turns inside a model's context window."""
+
+
+@app.command(short_help="Shape a request, a list or a log so that it fits.")
+def fit(
+    file: File,
+    model: Model = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="What may be sent: 32000, 32k, 1.5m; 0 trims only what the model would refuse. Without it: three "
+            "quarters of the model's window, 32k where that is not known.",
+        ),
+    ] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="The model's window, where it is not to be looked up by name."),
+    ] = None,
+    max_output: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="Room for the answer; without it, the output limit in the request."),
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="default|seed", help="Which rules shape it.")] = "default",
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="openai_chat, openai_responses, anthropic or gemini, where it is not to be judged from FILE.",
+        ),
+    ] = None,
+    run: RunChoice = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="OUT", help="Write the request here instead of printing it.")
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Report as JSON: on standard output with -o OUT, else on standard error."),
+    ] = False,
+) -> None:
+    """Shape FILE so that it fits: the request on standard output, what was kept and why on standard error.
+
+    A request body gives a body, a list gives a list, a session log gives a request body in the log's dialect.
+    """
+    limit = tokens_of("--budget", budget)
+    room = tokens_of("--capacity", capacity, least=1)
+    taken = tokens_of("--max-output", max_output)
+    data = _read(file)
+    with screens.progress(len(data)) as step, within(title(file)):
+        step("Reading the messages")
+        source = read_source(data, file, strict=True)
+        one = chosen(source, run)
+        step("Fitting")
+        window = _fitted(one, model, limit, room, taken, policy, dialect)
+        step("Writing")
+        indent = 2 if out is None and screens.is_terminal() else None
+        written = strict_json(shaped(one, window, model, taken), indent=indent)
+    notes = _fit_notes(source, one, window, model, limit)
+    if written.replaced:
+        notes.append(f"Halves of characters (lone surrogates) that were written as U+FFFD: {written.replaced}.")
+    write(written.data, out)
+    if not as_json:
+        screens.show_report(screens.console(stderr=True), window.report, notes)
+    elif out in (None, STDIN):
+        typer.echo(strict_json(report_json(window, notes), indent=2).data, err=True, nl=False)
+    else:
+        write(strict_json(report_json(window, notes), indent=2).data, None)
+
+
+@app.command(short_help="Show where the tokens are and what is broken.")
+def inspect(file: File, model: Model = None, run: RunChoice = None, as_json: AsJson = False) -> None:
+    """Show where the tokens of FILE are: by kind, by tool, the largest messages; and what is broken in it."""
+    data = _read(file)
+    with screens.progress(len(data)) as step, within(title(file)):
+        step("Reading the messages")
+        source = read_source(data, file)
+        runs = source.runs if run is None else (chosen(source, run),)
+        inspections = []
+        for done, each in enumerate(runs):
+            step("Counting", done / len(runs))
+            inspections.append(_inspected(each, model))
+    if as_json:
+        write(strict_json(_as_json(source, runs, inspections), indent=2).data, None)
+        return
+    screen = screens.console()
+    heading = Path(title(file)).name
+    if len(runs) == 1:
+        notes = [*source.notes, *runs[0].conversation.notes]
+        screens.show_inspection(screen, heading, inspections[0], notes)
+    else:
+        screens.show_inspection(screen, f"{heading}: {len(runs)} conversations", combined(inspections), source.notes)
+        screens.show_runs(screen, [each.conversation.name for each in runs], inspections)
+
+
+@app.command(short_help="Estimate the tokens of a text or a conversation.")
+def count(file: File, model: Model = None, as_json: AsJson = False) -> None:
+    """Estimate how many tokens FILE is: a conversation as it would be sent, any other file as text.
+
+    Prints the bare number where the output is no terminal.
+    """
+    data = _read(file)
+    with screens.progress(len(data)) as step:
+        step("Counting")
+        try:
+            with within(title(file)):
+                runs = read_source(data, file).runs
+                tokens = sum(_inspected(each, model).tokens.total for each in runs)
+            kind = "conversation" if len(runs) == 1 else f"{len(runs)} conversations"
+        except TranscriptError:
+            tokens, kind = estimate(data.decode(errors="replace"), model=model), "text"
+    if as_json:
+        write(strict_json({"tokens": tokens, "counted_as": kind, "bytes": len(data), "model": model}).data, None)
+    elif screens.is_terminal():
+        screens.console().print(f"about {tokens:,} tokens ({kind}, {len(data):,} bytes)")
+    else:
+        write(f"{tokens}\n".encode(), None)
+
+
+def _read(file: str) -> bytes:
+    try:
+        size = 0 if file == STDIN else os.path.getsize(file)
+    except (OSError, ValueError):  # what is wrong is said when it is opened
+        size = 0
+    with screens.progress(size) as step:
+        return read_bytes(file, lambda read: step(f"Reading {Path(file).name}", min(1.0, read / size)))
+
+
+def _fitted(
+    run: Run,
+    model: str | None,
+    budget: int | None,
+    capacity: int | None,
+    max_output: int | None,
+    policy: str,
+    dialect: str | None,
+) -> Window:
+    found = run.conversation
+    if run.body is not None:
+        return fit_request(
+            run.body,
+            model=model,
+            budget=budget,
+            capacity=capacity,
+            max_output=max_output,
+            policy=policy,
+            dialect=dialect,
+        )
+    return fit_messages(
+        found.messages,
+        model=model or found.model,
+        budget=budget,
+        capacity=capacity,
+        max_output=max_output,
+        policy=policy,
+        system=found.system,
+        tools=found.tools,
+        dialect=dialect or (None if run.is_bare else found.dialect),
+    )
+
+
+def _inspected(run: Run, model: str | None) -> Inspection:
+    found = run.conversation
+    return inspect_messages(
+        found.messages,
+        model=model or found.model,
+        system=found.system,
+        tools=found.tools,
+        dialect=found.dialect,
+        usage=found.usage,
+        boundaries=found.boundaries,
+    )
+
+
+def _as_json(source: Source, runs: tuple[Run, ...], inspections: list[Inspection]) -> dict[str, object]:
+    each = [
+        {"run": run.number, "name": run.conversation.name, **inspection_json(found, run.conversation.notes)}
+        for run, found in zip(runs, inspections, strict=True)
+    ]
+    if len(each) == 1:
+        return inspection_json(inspections[0], [*source.notes, *runs[0].conversation.notes])
+    return runs_json(combined(inspections), each)
+
+
+def _fit_notes(source: Source, run: Run, window: Window, model: str | None, limit: int | None) -> list[str]:
+    """What a reader of the report should know besides: an unknown window, what was mended on reading."""
+    notes = [f"Read: {note}." for note in (*source.notes, *run.conversation.notes)]
+    name = model or run.conversation.model
+    if window.capacity is None:
+        why = f"The window of {name!r} is not known" if name and window_of(name) is None else "No model is named"
+        used = "" if limit is not None else f", and the budget is the {window.budget:,} of an unknown window"
+        notes.append(f"{why}, so no window was checked{used}: give --model or --capacity.")
+    return notes

@@ -1,0 +1,128 @@
+"""What the command line writes: strict JSON in UTF-8, to standard output or into a file that is whole or not there."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from longturn.cli.sources import STDIN, Run
+from longturn.dialects.base import Dialect
+from longturn.dialects.registry import by_name
+from longturn.errors import ConfigError
+from longturn.fitter import Window
+from longturn.inspection import Inspection
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """JSON text as bytes; `replaced` halves of characters (lone surrogates) became U+FFFD, since UTF-8 has none."""
+
+    data: bytes
+    replaced: int
+
+
+def strict_json(value: object, *, indent: int | None = None) -> Written:
+    """`value` as strict JSON with a newline at its end, never with NaN or Infinity, always valid UTF-8."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    try:
+        return Written(f"{text}\n".encode(), 0)
+    except UnicodeEncodeError:
+        text, replaced = _LONE.subn("\ufffd", text)
+        return Written(f"{text}\n".encode(), replaced)
+
+
+def write(data: bytes, out: str | None) -> None:
+    """To standard output, or into `out` in one step. Raises ConfigError where that cannot be written."""
+    if out is None or out == STDIN:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        _replace(Path(out).resolve(), data)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"{out} cannot be written: {why[:1].lower()}{why[1:]}") from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file():
+        # A pipe or a device has no half-written state to hide; a folder says so itself.
+        path.write_bytes(data)
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists():
+            beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def shaped(run: Run, window: Window, model: str | None, max_output: int | None) -> object:
+    """What `fit` writes: a body for a body, a list for a list, a new request body for a run of a log."""
+    if run.body is not None:
+        return window.body
+    if run.is_bare:
+        return window.messages
+    found = run.conversation
+    dialect = by_name(window.dialect)
+    places = dialect.request
+    body: dict[str, object] = {}
+    # Gemini's model stands in the address, not in the body.
+    if dialect.name != "gemini" and (model or found.model):
+        body["model"] = model or found.model
+    _put(body, places.max_output, max_output)
+    _put(body, places.system, found.system)
+    _put(body, places.tools, found.tools)
+    _put(body, places.messages, _with_system(dialect, found.system, window.messages))
+    return body
+
+
+def _put(body: dict[str, object], paths: tuple[tuple[str, ...], ...], value: object) -> None:
+    """Set the value at the first of `paths`, where there is a value and a place for it."""
+    if value is None or not paths:
+        return
+    *outer, last = paths[0]
+    for key in outer:
+        inner = body.setdefault(key, {})
+        assert isinstance(inner, dict)
+        body = inner
+    body[last] = value
+
+
+def _with_system(dialect: Dialect, system: object, messages: list[object]) -> list[object]:
+    """Where a format has no other place for it, the system prompt of a log is the first message."""
+    if system is None or dialect.request.system:
+        return messages
+    return [{"role": "system", "content": system}, *messages]
+
+
+def report_json(window: Window, notes: Sequence[str]) -> dict[str, object]:
+    """What `fit --json` prints."""
+    return {
+        "report": asdict(window.report),
+        "edits": [asdict(edit) for edit in window.edits],
+        "events": [{"event": type(event).__name__, **asdict(event)} for event in window.events],
+        "notes": list(notes),
+    }
+
+
+def inspection_json(inspection: Inspection, notes: Sequence[str]) -> dict[str, object]:
+    """What `inspect --json` prints of one conversation."""
+    return {**asdict(inspection), "notes": list(notes)}
+
+
+def runs_json(total: Inspection, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The same of several: the totals, and each run with the same keys, its number and its name."""
+    return {**asdict(total), "notes": [], "runs": list(runs)}

@@ -1,0 +1,79 @@
+"""Prints the page docs/cli.md: the commands as their own help describes them, the same on every machine."""
+
+import sys
+
+from typer.main import get_command
+
+from longturn.cli.app import app
+from longturn.cli.sizes import FORMS
+
+_INTRODUCTION = f"""\
+# Command line
+
+<!-- Written by `make reference`; edit the help texts in src/longturn/cli instead. -->
+
+`pip install 'longturn[cli]'` brings the command `longturn`.
+
+- **FILE** is a request body, a bare list of messages in any dialect, or a session log of an agent (Claude Code, Codex,
+  pi, Gemini CLI, ADK, SWE-agent, mini-swe-agent, OpenHands, inspect_ai, LibreChat, LangChain); `-` is standard input.
+- **TOKENS** is a number as {FORMS}.
+- What is printed is for a person: bars on a terminal, plain lines elsewhere. `NO_COLOR` and `COLUMNS` are honoured.
+- JSON is strict and UTF-8. `fit` refuses a request with NaN or Infinity in it; a half of a character (a lone surrogate)
+  is written as U+FFFD, and the report says so.
+
+| Exit status | Meaning |
+|---|---|
+| 0 | done |
+| 1 | our fault |
+| 2 | bad usage, or input that cannot be read; the message names line or position |
+| 3 | the request cannot fit the model's window |
+| 130, 141 | interrupted; whoever read the output closed it |
+"""
+
+_INSPECTION = """\
+### What `inspect --json` prints
+
+`tokens` has `total` and what it is the sum of: `system`, `tools`, `user`, `assistant`, `tool_calls`, `tool_results` and
+`images`. All are estimates for `model`.
+
+| Key | Meaning |
+|---|---|
+| `dialect`, `model` | the format (`mixed` over several), and the model it is counted for |
+| `messages`, `turns`, `rounds` | items of the list; user messages that open a turn; answers |
+| `thinking` | the part of `tokens.assistant` that is thinking |
+| `by_tool` | `name`, `calls`, `results`, `call_tokens` and `result_tokens` of each tool, the largest first |
+| `largest` | the ten largest messages: `message` (its index), `kind`, `tool`, `tokens`, how it `begins`, its `run` |
+| `problems` | what the provider would refuse, with positions |
+| `reported` | what the log says the provider counted: `calls`, `input_tokens`, `cached_tokens`, `output_tokens` over \
+all calls, `largest_input` of one, and `estimated_input`, our count for that one; null without |
+| `boundaries` | indices at which the agent that kept the log had compacted its history |
+| `notes` | what was left out or mended on reading |
+| `runs` | only for a file with several conversations: each with its number (`run`), its `name` and all these keys; \
+those above are then the totals |
+
+`fit --json` prints `report`, `edits`, `events` (see the [reference](reference.md)) and `notes`. `count --json` prints
+`tokens`, `counted_as`, `bytes` and `model`.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    group = get_command(app)
+    with group.make_context("longturn", [], resilient_parsing=True) as top:
+        sections = [_INTRODUCTION]
+        for name, command in group.commands.items():  # type: ignore[attr-defined]
+            context = command.make_context(name, [], parent=top, resilient_parsing=True)
+            usage = " ".join(command.collect_usage_pieces(context)).replace("{FILE}", "FILE")
+            lines = [f"## `longturn {name}`", "", f"```text\nlongturn {name} {usage}\n```", "", command.help, ""]
+            lines += ["| Argument or option | Meaning |", "|---|---|"]
+            for parameter in command.get_params(context):
+                record = parameter.get_help_record(context)
+                if record:
+                    left, right = (text.replace("|", "\\|") for text in record)
+                    lines.append(f"| `{left}` | {right} |")
+            sections.append("\n".join(lines) + "\n")
+    return "\n".join([*sections, _INSPECTION])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
