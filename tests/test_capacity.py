@@ -168,7 +168,7 @@ def test_the_hard_check_takes_the_exact_sum_and_not_the_rounded_base_b7() -> Non
 def test_no_cut_makes_a_window_larger_h18() -> None:
     """H18, B7, B16: 990 tokens fit in 1,000; cutting a round of 14 for a note of 29 would refuse them."""
     fitter = Fitter(capacity=1_000, budget=1_000, max_output=0, policy=PLAIN, system="s" * 4 * 94, dialect="anthropic")
-    start = [ask("Go ", 700), Answer(calls=("tiny",)), Result("tiny", "ok" * 8)]
+    start: list[Step] = [ask("Go ", 700), Answer(calls=("tiny",)), Result("tiny", "ok" * 8)]
     fitter.observe({"input_tokens": fitter.fit(written("anthropic", start)).tokens})
     messages = written("anthropic", [*start, *step("new", 176)])
     window = fitter.fit(messages)

@@ -18,6 +18,7 @@ from tests.conversations import (
     PLAIN,
     Answer,
     Result,
+    Step,
     System,
     User,
     ask,
@@ -76,7 +77,7 @@ def test_a_call_counts_by_its_name_and_arguments_h21() -> None:
 
 def test_each_parallel_call_and_each_result_counts_h21() -> None:
     """H21, B29: one frame for the answer, one for each result."""
-    both = [ask("Go "), Answer(calls=("a", "b")), Result("a", "x" * 40), Result("b", "y" * 80)]
+    both: list[Step] = [ask("Go "), Answer(calls=("a", "b")), Result("a", "x" * 40), Result("b", "y" * 80)]
     for dialect in ("openai_chat", "openai_responses", "anthropic"):
         size = counted(written(dialect, both))
         assert size in (20 + FRAMING + 4 + 2 * FRAMING + 30, 20 + FRAMING + 4 + 2 * FRAMING + 30 + 1)
@@ -84,7 +85,7 @@ def test_each_parallel_call_and_each_result_counts_h21() -> None:
 
 def test_all_dialects_count_alike_b29() -> None:
     """B29: the frame is one for each canonical message."""
-    conversation = [
+    conversation: list[Step] = [
         *turn("1"),
         ask("ask 2 "),
         Answer("I look.", ("a", "b")),
@@ -168,7 +169,14 @@ def test_a_placeholder_is_text_h22(marker: str) -> None:
 
 def test_a_marker_in_system_assistant_or_tool_text_is_text_h22() -> None:
     marker = "[IMAGE:/tmp/shot.png]"
-    conversation = [System(marker), ask("Go "), Answer(marker), ask("And? "), Answer(calls=("a",)), Result("a", marker)]
+    conversation: list[Step] = [
+        System(marker),
+        ask("Go "),
+        Answer(marker),
+        ask("And? "),
+        Answer(calls=("a",)),
+        Result("a", marker),
+    ]
     assert counted(chat(conversation)) < 100
 
 
@@ -265,7 +273,7 @@ def test_no_tools_cost_nothing_h23() -> None:
 
 def test_the_budget_covers_schemas_and_system_as_well_b7() -> None:
     """B7: the messages alone are under the budget of 1,000."""
-    conversation = [ask("Go ", 100), *steps(1, 6)]
+    conversation: list[Step] = [ask("Go ", 100), *steps(1, 6)]
     assert not longturn.fit(chat(conversation), budget=1_000, policy=PLAIN).changed
     tools = schemas("openai_chat", "d" * 1_600)
     assert longturn.fit(chat(conversation), budget=1_000, policy=PLAIN, tools=tools).changed
@@ -282,7 +290,12 @@ def test_the_note_counts_b7() -> None:
 @pytest.mark.parametrize(("system", "rest", "changed"), [(100, 3_100, False), (90, 3_105, True), (90, 3_100, False)])
 def test_the_base_is_rounded_up_to_a_32nd_of_the_limit_for_the_test_b7(system: int, rest: int, changed: bool) -> None:
     """B7: steps of 100 for a limit of 3,200; 90 tokens of system and 3,105 of messages are too much, though 3,195."""
-    conversation = [System(sized("s", system)), ask("Go ", 100), *steps(1, 14, 194), ask("And? ", rest - 2_900)]
+    conversation: list[Step] = [
+        System(sized("s", system)),
+        ask("Go ", 100),
+        *steps(1, 14, 194),
+        ask("And? ", rest - 2_900),
+    ]
     window = longturn.fit(chat(conversation), budget=3_200, policy=PLAIN)
     assert window.changed == changed
     assert changed or window.tokens == system + rest
@@ -338,6 +351,6 @@ def test_an_exact_tokenizer_can_be_plugged_in_l14() -> None:
         longturn.fit(chat([User("word " * 2_000)]), policy=policy, capacity=1_000, max_output=0)
 
 
-def test_the_plain_rule_errs_upwards_and_a_call_counts_as_its_step_says() -> None:
+def test_the_sizes_that_these_tests_reckon_with_are_the_librarys_own() -> None:
     """L12, H21: the sizes that these tests reckon with are the library's own."""
     assert counted(chat([ask("Go "), *step("c1", 100)])) == 126

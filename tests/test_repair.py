@@ -54,7 +54,7 @@ def test_a_result_without_its_call_is_dropped_h29(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gemini"])
 def test_a_result_of_another_call_is_dropped_and_the_call_is_answered_h29(dialect: str) -> None:
     """H29; Gemini's responses answer by their place, whatever their ids."""
-    conversation = [GO, Answer(calls=("a",)), Result("b", "12 files"), Answer("Done.")]
+    conversation: list[Step] = [GO, Answer(calls=("a",)), Result("b", "12 files"), Answer("Done.")]
     assert outline(mended(dialect, conversation)) == ["Go", "call a", NO_RESULT, "assistant: Done."]
 
 
@@ -75,7 +75,7 @@ def test_an_answer_behind_an_open_call_is_another_answer_b1(dialect: str) -> Non
 
 @every_dialect
 def test_one_of_several_parallel_calls_may_lack_its_result_h29(dialect: str) -> None:
-    conversation = [GO, Answer(calls=("a", "b", "c")), Result("c", "C"), Result("a", "A"), Answer("Done.")]
+    conversation: list[Step] = [GO, Answer(calls=("a", "b", "c")), Result("c", "C"), Result("a", "A"), Answer("Done.")]
     window = mended(dialect, conversation)
     assert sorted(outline(window)[4:7]) == ["a: A", f"b: {UNANSWERED}", "c: C"]
 
@@ -97,7 +97,7 @@ def test_the_end_of_a_list_is_a_border_and_a_late_result_moves_to_its_call_b21(d
 
 @every_dialect
 def test_a_result_that_comes_after_a_later_answer_is_dropped_b21(dialect: str) -> None:
-    late = [User("Hurry!"), Answer("I gave up."), Result("a", "12 files")]
+    late: list[Step] = [User("Hurry!"), Answer("I gave up."), Result("a", "12 files")]
     window = mended(dialect, [GO, Answer(calls=("a",)), *late, User("So?")])
     assert outline(window) == ["Go", "call a", NO_RESULT, "Hurry!", "assistant: I gave up.", "So?"]
     assert len(window.report.repairs) == 2
@@ -105,7 +105,7 @@ def test_a_result_that_comes_after_a_later_answer_is_dropped_b21(dialect: str) -
 
 @every_dialect
 def test_of_two_results_the_first_stands_b21(dialect: str) -> None:
-    conversation = [GO, Answer(calls=("a",)), Result("a", "first"), Result("a", "second"), Answer("Done.")]
+    conversation: list[Step] = [GO, Answer(calls=("a",)), Result("a", "first"), Result("a", "second"), Answer("Done.")]
     assert outline(mended(dialect, conversation)) == ["Go", "call a", "a: first", "assistant: Done."]
 
 
@@ -124,7 +124,7 @@ def test_ids_repeated_over_rounds_are_told_apart_by_place_b21(dialect: str) -> N
 @every_dialect
 def test_a_repeated_id_whose_second_call_lacks_a_result_b21(dialect: str) -> None:
     """B21: the first round's result is never taken for the second's."""
-    conversation = [GO, *step("a", 20), Answer(calls=("a",)), User("So?"), Answer("Done.")]
+    conversation: list[Step] = [GO, *step("a", 20), Answer(calls=("a",)), User("So?"), Answer("Done.")]
     again = ["call a", NO_RESULT, "So?", "assistant: Done."]
     assert outline(mended(dialect, conversation)) == ["Go", "call a", "a: result a", *again]
 
@@ -144,7 +144,14 @@ def test_a_repair_is_told_once_and_stays_in_the_report_b32(dialect: str) -> None
 
 @every_dialect
 def test_mending_what_was_mended_changes_nothing_h29(dialect: str) -> None:
-    broken = [GO, Answer(calls=("a", "b")), Result("b", "B"), Result("x", "X"), Answer("Done."), Result("a", "A")]
+    broken: list[Step] = [
+        GO,
+        Answer(calls=("a", "b")),
+        Result("b", "B"),
+        Result("x", "X"),
+        Answer("Done."),
+        Result("a", "A"),
+    ]
     window = mended(dialect, [*broken, User("So?")])
     again = longturn.fit(window.messages, policy=PLAIN, dialect=dialect)
     assert not again.changed
@@ -166,7 +173,7 @@ def test_a_history_cut_anywhere_by_others_is_mended_h29(dialect: str, cut: int) 
 @every_dialect
 def test_neighbouring_user_messages_are_sent_separately_b27(dialect: str) -> None:
     """B27: first, note and opener."""
-    conversation = [*turn("1"), ask("ask 2 "), *steps(1, 30, 50)]
+    conversation: list[Step] = [*turn("1"), ask("ask 2 "), *steps(1, 30, 50)]
     window = longturn.fit(written(dialect, conversation), budget=1_000, policy=PLAIN)
     front = [message.text for message in read(dialect, window.messages)[:3]]
     assert len({id(message) for message in window.messages[:3]}) == 3
@@ -175,7 +182,7 @@ def test_neighbouring_user_messages_are_sent_separately_b27(dialect: str) -> Non
 
 
 def test_strict_alternation_joins_them_in_that_order_b27() -> None:
-    conversation = [System("Be brief."), *turn("1"), ask("ask 2 "), *steps(1, 30, 50)]
+    conversation: list[Step] = [System("Be brief."), *turn("1"), ask("ask 2 "), *steps(1, 30, 50)]
     window = longturn.fit(chat(conversation), budget=1_000, policy=replace(PLAIN, alternate=True))
     roles = [message["role"] for message in window.messages]  # type: ignore[index]
     assert roles[:3] == ["system", "user", "assistant"]
@@ -272,7 +279,7 @@ def test_a_placeholder_handed_back_is_known_by_place_and_text_b28(dialect: str) 
 @every_dialect
 def test_the_first_user_message_always_opens_a_turn_b28(dialect: str) -> None:
     """B28: even one that begins like tool results; it stays in front of the note."""
-    conversation = [User("[Tool results] 12 files"), *steps(1, 30, 50)]
+    conversation: list[Step] = [User("[Tool results] 12 files"), *steps(1, 30, 50)]
     window = longturn.fit(written(dialect, conversation), budget=1_000, policy=PLAIN)
     assert outline(window)[:2] == ["[Tool results] 12 files", "NOTE"]
     assert window.report.turns == 1

@@ -134,14 +134,10 @@ def test_a_budget_smaller_than_the_newest_turn_keeps_it_h8() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_calls_leave_with_their_results_and_parallel_ones_together(dialect: str) -> None:
     """H4: a round is an answer with the results of all its calls, and is never split."""
-    rounds: list[Step] = [
-        each
-        for number in range(12)
-        for each in (
-            Answer(calls=(f"a{number}", f"b{number}", f"c{number}")),
-            *(Result(f"{name}{number}", "short") for name in "abc"),
-        )
-    ]
+    rounds: list[Step] = []
+    for number in range(12):
+        parallel = tuple(f"{name}{number}" for name in "abc")
+        rounds += [Answer(calls=parallel), *(Result(call, "short") for call in parallel)]
     for budget in range(60, 400, 20):
         window = longturn.fit(written(dialect, [ask("Go "), *rounds]), budget=budget, policy=PLAIN)
         kept = outline(window)
@@ -153,13 +149,20 @@ def test_calls_leave_with_their_results_and_parallel_ones_together(dialect: str)
 
 @pytest.mark.parametrize("text", ["[Tool results] read: 12 files", " \n\t[Tool results]\nread: 12 files"])
 def test_a_message_of_tool_results_in_words_opens_no_turn_h5(text: str) -> None:
-    conversation = [*turns(1, 1), ask("ask 2 "), reply("say 2 "), User(text), reply("say more "), ask("ask 3 ")]
+    conversation: list[Step] = [
+        *turns(1, 1),
+        ask("ask 2 "),
+        reply("say 2 "),
+        User(text),
+        reply("say more "),
+        ask("ask 3 "),
+    ]
     window = longturn.fit(chat(conversation), policy=at_most(2))
     assert outline(window) == ["ask 1", "NOTE", *said(2, 2), text.strip(), "assistant: say more", "ask 3"]
 
 
 def test_the_words_inside_a_message_do_open_a_turn_h5() -> None:
-    conversation = [*turns(1, 2), User("What are [Tool results]?"), reply("say 3 "), ask("ask 4 ")]
+    conversation: list[Step] = [*turns(1, 2), User("What are [Tool results]?"), reply("say 3 "), ask("ask 4 ")]
     window = longturn.fit(chat(conversation), policy=at_most(2))
     assert outline(window) == ["ask 1", "NOTE", "What are [Tool results]?", "assistant: say 3", "ask 4"]
 
@@ -207,7 +210,7 @@ def test_nothing_changes_when_nothing_needs_to_be_dropped(dialect: str) -> None:
 
 
 def test_a_user_who_types_our_note_elsewhere_keeps_a_real_turn_h9() -> None:
-    conversation = [*turns(1, 1), User(NOTE), reply("say 2 "), ask("ask 3 ")]
+    conversation: list[Step] = [*turns(1, 1), User(NOTE), reply("say 2 "), ask("ask 3 ")]
     assert longturn.fit(chat(conversation), policy=PLAIN).report.turns == 3
     window = longturn.fit(chat(conversation), policy=at_most(2))
     assert outline(window) == ["ask 1", "NOTE", "NOTE", "assistant: say 2", "ask 3"]
@@ -226,7 +229,7 @@ def test_an_assistant_or_a_first_message_with_the_words_of_our_note_is_none_h9()
 def test_shaping_a_shaped_list_never_stacks_notes_h9(dialect: str) -> None:
     raw = [*turns(1, 4), ask("ask 5 ")]
     shaped = longturn.fit(written(dialect, raw), policy=at_most(2))
-    more = [reply("say 5 "), ask("ask 6 ")]
+    more: list[Step] = [reply("say 5 "), ask("ask 6 ")]
     again = longturn.fit([*shaped.messages, *written(dialect, more)], policy=at_most(2))
     assert outline(again) == ["ask 1", "NOTE", *said(5, 5), "ask 6"]
     assert again.messages == longturn.fit(written(dialect, [*raw, *more]), policy=at_most(2)).messages
@@ -250,7 +253,7 @@ def test_neighbouring_answers_are_one_unless_the_earlier_has_open_calls_b1() -> 
 def test_all_items_of_one_answer_are_one_border_b1() -> None:
     """B1: in Responses an answer is spread over several items."""
     both = (Result("a", "x"), Result("b", "y"))
-    conversation = [ask("Go "), Answer("I shall look.", ("a", "b")), *both, Answer("Done.")]
+    conversation: list[Step] = [ask("Go "), Answer("I shall look.", ("a", "b")), *both, Answer("Done.")]
     for dialect in DIALECTS:
         report = longturn.fit(written(dialect, conversation), policy=PLAIN).report
         assert (report.rounds, report.turns) == (2, 1)
@@ -267,7 +270,7 @@ def test_the_first_message_goes_last_and_only_to_avoid_a_refusal_b16() -> None:
 
 
 def test_a_first_message_that_went_does_not_come_back_b16() -> None:
-    conversation = [ask("ask 1 ", 700), reply("say 1 "), ask("ask 2 ", 600), reply("say 2 "), ask("ask 3 ")]
+    conversation: list[Step] = [ask("ask 1 ", 700), reply("say 1 "), ask("ask 2 ", 600), reply("say 2 "), ask("ask 3 ")]
     window = longturn.fit(chat(conversation), budget=900, capacity=1_000, max_output=0, policy=PLAIN)
     assert outline(window) == ["ask 2", "NOTE", *said(2, 2)[1:], "ask 3"]
 
