@@ -37,6 +37,7 @@ MEDIA: Mapping[str, str] = {"image_url": "image", "input_audio": "audio", "file"
 # DeepSeek, Qwen, vLLM: reasoning_content; OpenRouter: reasoning and reasoning_details; LiteLLM: thinking_blocks.
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 ANSWER_FIELDS = frozenset({"tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS})
+RARE_FIELDS = tuple(ANSWER_FIELDS - {"tool_calls"})
 FOREIGN_BLOCKS = frozenset(
     {
         *("input_text", "output_text", "input_image", "input_file", "summary_text"),
@@ -54,6 +55,8 @@ def read(item: Native, _before: Native | None, position: int) -> Sequence[Messag
                 return (Message(role, (Text(content),), item),)
             if role == "tool" and type(call_id := item.get("tool_call_id")) is str:
                 return (Message("tool", (ToolResult(call_id, content),), item),)
+        if role == "assistant" and (answer := _usual_answer(item)):
+            return (Message("assistant", answer, item),)
     native = as_object(item, position)
     role = ROLES.get(str(native.get("role")))
     if role is None:
@@ -61,6 +64,25 @@ def read(item: Native, _before: Native | None, position: int) -> Sequence[Messag
     repairs: list[str] = []
     parts = _READERS[role](native, repairs)
     return (Message(role, tuple(parts), item, edited=bool(repairs), repair="; ".join(repairs) or None),)
+
+
+def _usual_answer(native: dict[str, Any]) -> tuple[Part, ...] | None:
+    """Text, if any, and function calls, as the API gives them; None where there is, or may be, anything else."""
+    content, calls = native.get("content"), native.get("tool_calls")
+    if type(calls) is not list or not calls or any([native.get(field) is not None for field in RARE_FIELDS]):
+        return None
+    asked: dict[str, ToolCall] = {}
+    for call in calls:
+        function = call.get("function") if type(call) is dict and call.get("type") == "function" else None
+        if type(function) is not dict:
+            return None
+        call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+        if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
+            return None
+        asked[call_id] = ToolCall(call_id, name, arguments, json_object(arguments) is None, call)
+    if len(asked) < len(calls) or not (content is None or type(content) is str):
+        return None
+    return (*asked.values(),) if content is None else (Text(content), *asked.values())
 
 
 def _content(native: dict[str, Any], repairs: list[str]) -> list[Part]:
@@ -179,6 +201,9 @@ def _names_itself(call: object) -> TypeGuard[dict[str, Any]]:
 
 
 def _rebuild(message: Message, legacy: set[str]) -> Native:
+    source, result = message.source, message.parts[0] if message.role == "tool" else None
+    if type(source) is dict and type(result) is ToolResult and result.call_id == source.get("tool_call_id"):
+        return source | {"content": write_content([Text(result.text), *result.media], "text")}
     if message.source is None:
         native: dict[str, Any] = {"role": message.role}
     else:
