@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.rule import Rule
@@ -51,7 +52,7 @@ TOOL = {
     },
 }
 
-Message = dict[str, object]
+Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class Outcome:
 def read_file(path: Path, line: int) -> tuple[str, int]:
     """The tool: a page of a file and the line of the next one, 0 at the end."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    page, size = [], 0
+    page: list[str] = []
+    size = 0
     for number, text in enumerate(lines[line - 1 :], line):
         if page and size + len(text) > PAGE:
             return "".join(page) + f"[more from line {number}]", number
@@ -89,7 +91,8 @@ def transcript() -> list[Message]:
     messages: list[Message] = [{"role": "user", "content": TASK}]
     pages = every_page()
     for number in count(1):
-        calls, results = [], []
+        calls: list[Message] = []
+        results: list[Message] = []
         for path, line, text in islice(pages, 2 if number % 3 == 0 else 1):
             name = f"call_{number}_{len(calls)}"
             arguments = json.dumps({"path": path, "line": line})
@@ -117,7 +120,7 @@ def borders(messages: list[Message]) -> list[int]:
     return [place for place, message in enumerate(messages) if message["role"] == "assistant"] + [len(messages)]
 
 
-def shared(before: list[Message], now: list[Message]) -> float:
+def shared(before: list[Any], now: list[Any]) -> float:
     """The share of the last request that stands unchanged at the front of this one: what a prefix cache can serve."""
     same = 0
     for old, new in zip(before, now, strict=False):
@@ -142,7 +145,7 @@ def through(window: str, messages: list[Message], sizes: list[int], screen: Cons
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("call", "transcript", "sent", "whole", "cleared", "left out", "front kept"):
         table.add_column(heading, justify="right")
-    before: list[Message] = []
+    before: list[Any] = []
     fronts: list[float] = []
     peak = sent = seen = 0
     for number, length in enumerate(calls, 1):

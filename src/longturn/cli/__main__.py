@@ -47,8 +47,9 @@ def run(arguments: Sequence[str]) -> int:
         return _complain("the input is nested too deeply: flatten it", BAD_INPUT)
     except MemoryError:
         return _complain("the input is too large for this machine's memory: split it", BAD_INPUT)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left in the buffer must not complain at exit.
+    except (BrokenPipeError, SystemExit):
+        # Typer and rich make a SystemExit of a closed pipe, and of nothing else here. Whoever read our output has seen
+        # enough; what is left in the buffer must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except (KeyboardInterrupt, typer.Abort):

@@ -1,6 +1,7 @@
 """The commands: each reads a file, asks the library once and hands the answer to the screen or to a file."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from longturn.api import fit as fit_messages
 from longturn.api import fit_request
 from longturn.catalog import window_of
 from longturn.cli import screens
-from longturn.cli.outputs import inspection_json, report_json, runs_json, shaped, strict_json, write
+from longturn.cli.outputs import inspection_json, report_json, runs_json, shaped, strict_json, write, write_all
 from longturn.cli.sizes import tokens_of
 from longturn.cli.sources import STDIN, Run, Source, chosen, read_bytes, read_source, title, within
 from longturn.core.tokens import estimate
@@ -46,6 +47,29 @@ RunChoice = Annotated[
     str | None,
     typer.Option("--run", metavar="N|NAME", help="Which conversation of a file that holds several: number or name."),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKENS",
+        help="What may be sent: 32000, 32k, 1.5m; 0 trims only what the model would refuse. Without it: three quarters "
+        "of the model's window, 32k where that is not known.",
+    ),
+]
+Capacity = Annotated[
+    str | None,
+    typer.Option(metavar="TOKENS", help="The model's window, where it is not to be looked up by name."),
+]
+MaxOutput = Annotated[
+    str | None,
+    typer.Option(metavar="TOKENS", help="Room for the answer; without it, the output limit in the request."),
+]
+DialectName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="openai_chat, openai_responses, anthropic or gemini, where it is not to be judged from FILE.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -68,30 +92,11 @@ def longturn(
 def fit(
     file: File,
     model: Model = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKENS",
-            help="What may be sent: 32000, 32k, 1.5m; 0 trims only what the model would refuse. Without it: three "
-            "quarters of the model's window, 32k where that is not known.",
-        ),
-    ] = None,
-    capacity: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="The model's window, where it is not to be looked up by name."),
-    ] = None,
-    max_output: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="Room for the answer; without it, the output limit in the request."),
-    ] = None,
+    budget: Budget = None,
+    capacity: Capacity = None,
+    max_output: MaxOutput = None,
     policy: Annotated[str, typer.Option(metavar="default|seed", help="Which rules shape it.")] = "default",
-    dialect: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="openai_chat, openai_responses, anthropic or gemini, where it is not to be judged from FILE.",
-        ),
-    ] = None,
+    dialect: DialectName = None,
     run: RunChoice = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="OUT", help="Write the request here instead of printing it.")
@@ -125,7 +130,7 @@ def fit(
     if not as_json:
         screens.show_report(screens.console(stderr=True), window.report, notes)
     elif out in (None, STDIN):
-        typer.echo(strict_json(report_json(window, notes), indent=2).data, err=True, nl=False)
+        write_all(strict_json(report_json(window, notes), indent=2).data, sys.stderr)
     else:
         write(strict_json(report_json(window, notes), indent=2).data, None)
 

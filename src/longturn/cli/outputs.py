@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from longturn.cli.sources import STDIN, Run
 from longturn.dialects.base import Dialect
@@ -40,15 +41,23 @@ def strict_json(value: object, *, indent: int | None = None) -> Written:
 def write(data: bytes, out: str | None) -> None:
     """To standard output, or into `out` in one step. Raises ConfigError where that cannot be written."""
     if out is None or out == STDIN:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        write_all(data, sys.stdout)
         return
     try:
         _replace(Path(out).resolve(), data)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"{out} cannot be written: {why[:1].lower()}{why[1:]}") from None
+
+
+def write_all(data: bytes, stream: TextIO) -> None:
+    """All of `data` to a standard stream, whatever its encoding is."""
+    stream.flush()
+    # With PYTHONUNBUFFERED there is no buffer below the text: a write to a pipe then takes what the pipe has room for.
+    rest = memoryview(data)
+    while rest:
+        rest = rest[stream.buffer.write(rest) :]
+    stream.buffer.flush()
 
 
 def _replace(path: Path, data: bytes) -> None:
