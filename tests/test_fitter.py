@@ -333,3 +333,14 @@ def test_a_refused_request_can_be_followed_by_a_report_on_the_one_before_b35() -
         remembering.fit([*messages, *chat([Answer(calls=("a",)), Result("a", "x" * 40_000)])])
     remembering.observe({"input_tokens": 300})
     assert remembering.meter.factor == 1.5
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_note_that_the_caller_hands_back_late_is_the_callers_own_b35(dialect: str) -> None:
+    """B35, B18: the window holds the caller's object, as from scratch, not the one that was made before."""
+    policy = replace(PLAIN, max_history_messages=1)
+    remembering = fitter(policy=policy, dialect=dialect)
+    messages = written(dialect, [User("One"), User("Two"), User("Three")])
+    assert outline(remembering.fit(messages)) == ["One", "NOTE", "Three"]
+    messages += written(dialect, [User(longturn.NOTE)])
+    assert remembering.fit(messages).messages == scratch(messages, policy=policy, dialect=dialect).messages

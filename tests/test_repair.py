@@ -284,3 +284,20 @@ def test_the_first_user_message_always_opens_a_turn_b28(dialect: str) -> None:
     assert outline(window)[:2] == ["[Tool results] 12 files", "NOTE"]
     assert window.report.turns == 1
     assert NOTE_TOKENS < window.tokens <= 1_000
+
+
+@every_dialect
+def test_two_calls_with_one_id_in_one_answer_are_settled_h29(dialect: str) -> None:
+    """H29: duplicates are settled, and the window is valid in its dialect."""
+    window = mended(dialect, [GO, Answer(calls=("a", "b", "a")), Result("a", "A"), Result("b", "B"), Answer("Done.")])
+    assert outline(window)[-1] == "assistant: Done."
+
+
+@every_dialect
+def test_a_dropped_result_between_two_answers_leaves_one_answer_b1(dialect: str) -> None:
+    """B1, B31 (law 3): without it they are neighbours, so they are one; read again they are the same."""
+    broken: list[Step] = [GO, Answer("One."), Result("lost", "12 files"), Answer("Two.", ("a",)), Result("a", "A")]
+    window = mended(dialect, broken)
+    again = longturn.fit(window.messages, policy=PLAIN, dialect=dialect)
+    assert window.report.rounds == again.report.rounds == 1
+    assert window.tokens == again.tokens
