@@ -61,7 +61,7 @@ Capacity = Annotated[
 ]
 MaxOutput = Annotated[
     str | None,
-    typer.Option(metavar="TOKENS", help="Room for the answer; without it, the output limit in the request."),
+    typer.Option(metavar="TOKENS", help="Room for the answer; without it, the output limit in FILE or of the model."),
 ]
 DialectName = Annotated[
     str | None,
