@@ -9,6 +9,7 @@ from longturn import catalog
 from longturn.core import window as windows
 from longturn.core.events import Event
 from longturn.core.fold import Base, Outcome, Route, is_over
+from longturn.core.messages import Message
 from longturn.core.meter import Meter, Usage, factor_of
 from longturn.core.policy import PRESETS, Budget, Limits, Policy
 from longturn.core.rungs import ladder
@@ -119,7 +120,7 @@ class Fitter:
         self._transcript = Transcript(measure)
         self._route: Route | None = None
         self._rendered: list[Native] = []
-        self._rendered_for: tuple[State, int] | None = None
+        self._rendered_for: tuple[int, tuple[State, Message | None] | None] = (0, None)
         self._last: tuple[int, int] | None = None
 
     def fit(self, messages: Sequence[Native], *, system: object = None, tools: object = None) -> Window:
@@ -261,12 +262,12 @@ class Fitter:
         if self.policy.alternate:
             return dialect.render(windows.alternating(windows.messages(view, state, view.border)))
         settled = max(self._transcript.settled, state.cut)
-        if self._rendered_for is not None and self._rendered_for[0] == state and self._rendered_for[1] <= settled:
-            fresh = windows.edited(view, state, self._rendered_for[1], settled)
-            self._rendered += dialect.render(fresh)
+        until, known = self._rendered_for
+        if known == (state, self._transcript.note) and until <= settled:
+            self._rendered += dialect.render(windows.edited(view, state, until, settled))
         else:
             self._rendered = dialect.render(windows.messages(view, state, settled))
-        self._rendered_for = (state, settled)
+        self._rendered_for = (settled, (state, self._transcript.note))
         return self._rendered + dialect.render(windows.edited(view, state, settled, view.border))
 
 

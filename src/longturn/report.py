@@ -120,7 +120,7 @@ def refusal(outcome: Outcome, base: Base, room_taken: int) -> ContextWindowExcee
     """The error for a window that cannot fit (H18): what is large, and what would help; never a larger budget."""
     view, state = outcome.view, outcome.state
     rows = view.counts.transcript.rows
-    media = sum(rows[row].measure.media for row in standing_rows(view, state) if row >= state.images)
+    media = sum(rows[row].measure.media for row in standing_rows(view, state) if row not in state.images)
     images = media * view.counts.policy.image_tokens
     system = base.system + view.counts.tokens[view.counts.transcript.lead]
     total = view.exact(state)

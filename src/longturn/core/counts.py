@@ -81,8 +81,8 @@ class Counts:
         return self.estimator.tokens(self.transcript.measure(text))
 
     def of_message(self, message: Message) -> int:
-        """Tokens of a message, with framing."""
-        return self._of_measure(message, measured(message, self.transcript.measure))
+        """Tokens of a message that stands for itself, with framing."""
+        return self._of_measure(measured(message, self.transcript.measure), continues=False)
 
     def update(self) -> None:
         """Follow the transcript: rows that were settled at the last update stand, the rest is counted anew."""
@@ -92,7 +92,7 @@ class Counts:
         for place in range(self._seen, len(rows)):
             row = rows[place]
             message, measure = row.message, row.measure
-            size = self._of_measure(message, measure)
+            size = self._of_measure(measure, row.continues)
             if message.role == "tool":
                 self.results.append(place)
                 self.result_tokens.append(self.result_tokens[-1] + size)
@@ -105,7 +105,7 @@ class Counts:
                 if not row.pinned and self._is_wordy(message):
                     self.wordy.append(place)
                     self.wordy_tokens.append(self.wordy_tokens[-1] + self.estimator.tokens(measure.body))
-            if not message.continues:
+            if not row.continues:
                 self.heads.append(place)
             total += size
             self.tokens.append(total)
@@ -121,13 +121,21 @@ class Counts:
         """Whether a rung may clear the result in this row."""
         return self.clearing[place + 1] > self.clearing[place]
 
+    def has_clearable_text(self, place: int) -> bool:
+        """Whether the result in this row is worth clearing for its text alone (L4)."""
+        row = self.transcript.rows[place]
+        return self.estimator.tokens(row.measure.body) > 2 * self._note_of(row.tool)
+
     def shortening(self, place: int) -> int:
         """Tokens saved by shortening the arguments of the answer in this row; 0 where it would be next to none."""
         key = ("arguments", place)
         if key not in self._savings:
             message = self.transcript.rows[place].message
             shorter = edits.shortened(message)
-            saved = 0 if shorter is message else self._size(place) - self.of_message(shorter)
+            saved = 0
+            if shorter is not message:
+                after = measured(shorter, self.transcript.measure)
+                saved = self._size(place) - self._of_measure(after, self.transcript.rows[place].continues)
             self._savings[key] = saved if saved > self._note_of("") else 0
         return self._savings[key]
 
@@ -160,9 +168,9 @@ class Counts:
     def _size(self, place: int) -> int:
         return self.tokens[place + 1] - self.tokens[place]
 
-    def _of_measure(self, message: Message, measure: Measure) -> int:
+    def _of_measure(self, measure: Measure, continues: bool) -> int:
         size = self.estimator.tokens(measure.body)
-        if not message.continues:
+        if not continues:
             size += FRAMING
         if measure.media:
             size += measure.media * self.policy.image_tokens

@@ -110,10 +110,16 @@ def _shorter(call: ToolCall) -> ToolCall:
         shorter = _map_strings(value, _cut_middle)
         if shorter == value:
             return call
-        text = json.dumps(shorter, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return replace(call, arguments=text)
+        return replace(call, arguments=_json(shorter))
     except (ValueError, RecursionError):
         return call
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Half a surrogate pair, written as an escape, must not come out as a character that UTF-8 cannot say.
+    is_sayable = text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+    return text if is_sayable else json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _cut_middle(text: str) -> str:

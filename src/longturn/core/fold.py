@@ -149,10 +149,12 @@ class Route:
 
 def decide(view: View, state: State) -> State:
     """What is done at one border, in order (B4)."""
+    # Judged before pruning: once a front breaks, shaping goes on to the target, not just below the limit (B8).
+    is_due = view.size(state) > view.ceiling(state)
     if view.counts.policy.pruning:
         state = prune(view, state, view.counts.policy.pruning)
     state = _limit_turns(view, state)
-    if view.size(state) > view.ceiling(state):
+    if is_due:
         state = _climb(view, state)
     if is_over(view, state) and view.opener > state.first >= 0:
         # B16: the first message goes last, and the running turn's opener takes its place for good.

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from longturn.core.measure import Measure
-from longturn.core.messages import Message, ToolResult, result
+from longturn.core.measure import Measure, MeasureText, measured
+from longturn.core.messages import Message, Part, ToolCall, ToolResult, result
 from longturn.core.texts import UNANSWERED
 
 
@@ -13,7 +13,8 @@ class Row(NamedTuple):
     """A message on its way into the transcript.
 
     measure: what its estimate is computed from (B6). position: its index in the caller's list, -1 for one of ours.
-    tool: the name of the tool that a result came from. pinned: the policy keeps it (B14).
+    tool: the name of the tool that a result came from. pinned: the policy keeps it (B14). continues: it goes on with
+    the answer that the row before began (B1).
     """
 
     message: Message
@@ -21,6 +22,7 @@ class Row(NamedTuple):
     position: int
     pinned: bool = False
     tool: str = ""
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,18 @@ class Mended(NamedTuple):
     repairs: Sequence[Repair]
 
 
-def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
+def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
     """The rows of one answer with exactly one result for each call behind it, and what had to be done.
 
     `segment` holds an answer (one row or more) and everything up to the next one; the segment before the first answer
-    holds none. Results keep the order in which they came; a late one moves to its call; the first of two stands.
+    holds none. Results keep the order in which they came; a late one moves to its call; the first of two stands, and so
+    does the first of two calls with one id.
     """
     whole = _in_order(segment)
     if whole is not None:
         return Mended(whole, ())
-    answer = [row for row in segment if row.message.role == "assistant"]
+    repairs = list(_reported(segment))
+    answer = _with_unique_calls([row for row in segment if row.message.role == "assistant"], measure, repairs)
     waiting: dict[str, list[str]] = {}
     for row in answer:
         for call in row.message.calls:
@@ -55,7 +59,6 @@ def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
     known = set(waiting)
     results: list[Row] = []
     others: list[Row] = []
-    repairs = list(_reported(segment))
     for row in segment:
         part = row.message.parts[0] if row.message.role == "tool" else None
         if not isinstance(part, ToolResult):
@@ -70,9 +73,33 @@ def mend(segment: Sequence[Row], unanswered: Measure) -> Mended:
             repairs.append(Repair(row.position, f"{why} (call {part.call_id!r}) was left out"))
     for call_id, names in waiting.items():
         for name in names:
-            results.append(Row(result(call_id, UNANSWERED), unanswered, -1, tool=name))
+            results.append(Row(result(call_id, UNANSWERED), Measure(measure(UNANSWERED)), -1, tool=name))
             repairs.append(Repair(answer[-1].position, f"call {call_id!r} ({name}) got a synthetic result"))
     return Mended([*answer, *results, *others], repairs)
+
+
+def _with_unique_calls(answer: Sequence[Row], measure: MeasureText, repairs: list[Repair]) -> list[Row]:
+    """The rows of an answer without second calls of one id; a dialect without ids calls by name, any number of times."""
+    seen: set[str] = set()
+    rows = [_without_seen(row, seen, measure) for row in answer]
+    for row, kept in zip(answer, rows, strict=True):
+        number = len(row.message.calls) - len(kept.message.calls)
+        repairs += [Repair(row.position, "a second call with the same id was left out")] * number
+    return [row for row in rows if row.message.parts]
+
+
+def _without_seen(row: Row, seen: set[str], measure: MeasureText) -> Row:
+    kept: list[Part] = []
+    for part in row.message.parts:
+        if isinstance(part, ToolCall):
+            if part.id in seen and part.id != part.name:
+                continue
+            seen.add(part.id)
+        kept.append(part)
+    if len(kept) == len(row.message.parts):
+        return row
+    message = row.message.with_parts(kept)
+    return row._replace(message=message, measure=measured(message, measure))
 
 
 def _in_order(segment: Sequence[Row]) -> list[Row] | None:
@@ -81,6 +108,8 @@ def _in_order(segment: Sequence[Row]) -> list[Row] | None:
     if answer.message.role == "tool":
         return None
     calls = answer.message.calls if answer.message.role == "assistant" else ()
+    if len({call.id for call in calls}) < len(calls):
+        return None
     rows = [answer]
     for number, row in enumerate(behind):
         message = row.message

@@ -47,28 +47,45 @@ def edit(view: View, state: State, place: int, **changes: object) -> State:
 
 def replace_images(view: View, state: State, target: int) -> State:
     """Images in the results of older turns give way to a short text (B12)."""
-    places = view.pictures(max(state.images, state.cut), max(view.opener, 0))
-    return climb(view, state, target, places, lambda row: edit(view, state, places[0], images=row + 1))
+    places = [
+        row
+        for row in view.pictures(state.cut, max(view.opener, 0))
+        if row not in state.images and not view.is_cleared(state, row)
+    ]
+
+    def replaced(row: int) -> State:
+        images = [*state.images, *places[: places.index(row) + 1]]
+        return edit(view, state, places[0], images=tuple(sorted(images)))
+
+    return climb(view, state, target, places, replaced)
 
 
 def clear_results(view: View, state: State, target: int) -> State:
     """Old tool results give way to a short note, the oldest first, in batches (L1-L4, B13)."""
     clearable = view.counts.clearable
     start = bisect_left(clearable, max(state.cleared, state.cut))
-    stop = bisect_left(clearable, whole_from(view))
+    stop = bisect_left(clearable, whole_from(view, state))
     batch = view.counts.policy.batch
     # The last, partial batch is cleared too before anything is dropped (B13).
     ends = [clearable[min(end, stop) - 1] for end in range(start + batch, stop + batch, batch)]
     return climb(view, state, target, ends, lambda row: edit(view, state, clearable[start], cleared=row + 1))
 
 
-def whole_from(view: View) -> int:
+def whole_from(view: View, state: State) -> int:
     """The row from which results stay whole: the newest that fit in the whole share, and the newest round (L3, B13)."""
     counts = view.counts
     last = bisect_left(counts.results, view.border)
     if not last:
         return view.border
-    newest = counts.results[min(fitting_from(counts.result_tokens, last, view.limits.whole), last - 1)]
+    fitting = fitting_from(counts.result_tokens, last, view.limits.whole)
+    if state.images:
+        # Results whose images are gone take less room than they were recorded with.
+        room, fitting = view.limits.whole, last
+        while fitting and room >= 0:
+            row = counts.results[fitting - 1]
+            room -= view.row(row) - (counts.picturing(row) if row in state.images else 0)
+            fitting -= room >= 0
+    newest = counts.results[min(fitting, last - 1)]
     answers = counts.transcript.answers
     before = bisect_left(answers, view.border)
     return min(newest, answers[before - 1]) if before else newest

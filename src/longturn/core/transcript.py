@@ -6,10 +6,10 @@ It holds what is true whatever the model: structure and measured texts. It decid
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from longturn.core.measure import Measure, MeasureText, measured
+from longturn.core.measure import MeasureText, measured
 from longturn.core.messages import Message
 from longturn.core.repair import Repair, Row, mend
-from longturn.core.texts import NOTE, PLACEHOLDER, UNANSWERED
+from longturn.core.texts import NOTE, PLACEHOLDER
 
 RESULTS_PREFIX = "[Tool results]"
 
@@ -32,7 +32,6 @@ class Transcript:
         "_calling",
         "_mode",
         "_tail",
-        "_unanswered",
         "answers",
         "first",
         "lead",
@@ -63,7 +62,6 @@ class Transcript:
         self._tail: list[Row] = []
         self._answering = self._calling = False
         self._mode = "lead"
-        self._unanswered = Measure(measure(UNANSWERED))
 
     def extend(self, arrived: Iterable[tuple[Message, int, bool]]) -> None:
         """Append messages, each with its index in the caller's list and whether it is pinned."""
@@ -71,14 +69,18 @@ class Transcript:
         for message, position, pinned in arrived:
             if self._is_ours(message):
                 continue
+            same = False
             if message.role == "assistant":
                 same = self._answering and (message.continues or not self._calling)
                 if not same:
                     self._settle()
                     self._calling = False
                 self._calling = self._calling or bool(message.calls)
-            self._answering = message.role == "assistant"
-            self._tail.append(Row(message, measured(message, self.measure), position, pinned))
+                self._answering = True
+            elif message.role != "tool" or self._calling:
+                # A result where no call is open will be left out, so it does not part two answers.
+                self._answering = False
+            self._tail.append(Row(message, measured(message, self.measure), position, pinned, continues=same))
         self._append_tail()
 
     def turn_of(self, row: int) -> int:
@@ -126,7 +128,7 @@ class Transcript:
     def _append_tail(self) -> None:
         if not self._tail:
             return
-        mended = mend(self._tail, self._unanswered)
+        mended = mend(self._tail, self.measure)
         if self._tail[0].message.role == "assistant":
             self.answers.append(len(self.rows))
         self.repairs += [(self.settled, repair) for repair in mended.repairs]

@@ -25,7 +25,8 @@ class State(NamedTuple):
 
     first: the user message that stands in front, -1 while there is none.
     cut: rows between the first message and this one are left out. noted: something was left out, so the note stands.
-    cleared, images, shortened: clearable results, images in results and long arguments before these rows are replaced.
+    cleared, shortened: clearable results and long arguments before these rows are replaced.
+    images: results whose images gave way to a text while the rest stood (B12).
     softened, hardened: prunable results before these rows are cut to head and tail, or replaced, for their age (B20).
     thoughts: (place, border): thinking after `place` that was made before `border` is removed (B23).
     kept: a round before the cut that stays since the answer behind the cut has no thinking to start with (B24).
@@ -38,7 +39,7 @@ class State(NamedTuple):
     cut: int
     noted: bool = False
     cleared: int = 0
-    images: int = 0
+    images: tuple[int, ...] = ()
     shortened: int = 0
     softened: int = 0
     hardened: int = 0
@@ -196,9 +197,12 @@ class View:
         size -= counts.clearing[cleared] - counts.clearing[start]
         if state.shortened > start:
             size -= counts.shortening_between(start, min(state.shortened, stop))
-        for row in self.pictures(start, min(state.images, stop)):
-            if not self.is_pruned(state, row) and (row >= cleared or not counts.is_clearable(row)):
-                size -= counts.picturing(row)
+        for row in state.images:
+            if start <= row < stop and not self.is_pruned(state, row):
+                if row < cleared and not self.is_cleared(state, row, start == state.kept):
+                    size += counts.clearing[row + 1] - counts.clearing[row]
+                if not self.is_cleared(state, row, start == state.kept):
+                    size -= counts.picturing(row)
         for row in self.prunable(start, min(max(state.softened, state.hardened), stop)):
             is_cleared = row < cleared and counts.is_clearable(row)
             if row < state.hardened:
@@ -207,13 +211,19 @@ class View:
             elif not is_cleared:
                 size -= counts.pruning(row, hard=False)
         for row, characters in state.trimmed:
-            if start <= row < stop and (row >= cleared or not counts.is_clearable(row)):
+            if start <= row < stop and not self.is_cleared(state, row, start == state.kept):
                 size -= counts.trimming(row, characters)
         for place, border in state.thoughts:
             low, high = max(place + 1, start), min(border, stop)
             if high > low:
                 size -= counts.thinking[high] - counts.thinking[low] - self.emptied(low, high)
         return size
+
+    def is_cleared(self, state: State, row: int, kept: bool = False) -> bool:
+        """Whether a note stands for the result in this row; what an image has left behind is too small for it (L4)."""
+        if not (row < state.cleared or kept) or not self.counts.is_clearable(row):
+            return False
+        return row not in state.images or self.counts.has_clearable_text(row)
 
     def prunable(self, start: int, stop: int) -> list[int]:
         """Rows of results that pruning by age may touch, in a stretch."""

@@ -61,18 +61,15 @@ def _stretches(view: View, state: State) -> list[tuple[int, int]]:
         return [(0, 0), *behind]
     ahead = (0, 0) if view.front_missing(state) else (state.first, state.first + 1)
     opener = view.inside(state.cut, state.first)
-    return [
-        ahead,
-        *([(opener, opener + 1)] if opener >= 0 else []),
-        *view.left_standing(state),
-        *behind,
-    ]
+    standing = [*view.left_standing(state), *([(opener, opener + 1)] if opener >= 0 else [])]
+    return [ahead, *sorted(standing), *behind]
 
 
 def _reach(view: View, state: State, start: int, stop: int) -> int:
     """Rows of a stretch from here on are as they were recorded."""
-    places = [state.cleared, state.images, state.shortened, state.softened, state.hardened]
-    places += [border for _, border in state.thoughts] + [row + 1 for row, _ in state.trimmed]
+    places = [state.cleared, state.shortened, state.softened, state.hardened]
+    places += [border for _, border in state.thoughts]
+    places += [row + 1 for row, _ in state.trimmed] + [row + 1 for row in state.images]
     return stop if start == state.kept else max(start, min(max(places), stop))
 
 
@@ -110,16 +107,14 @@ def _kinds(view: View, state: State, row: int, kept: bool) -> tuple[Kind, ...]:
 
 
 def _result_kind(view: View, state: State, row: int, kept: bool) -> Kind | None:
-    counts = view.counts
-    is_cleared = (row < state.cleared or kept) and counts.is_clearable(row)
+    is_cleared = view.is_cleared(state, row, kept)
     if view.is_pruned(state, row) and (row < state.hardened or not is_cleared):
         return "pruned"
     if is_cleared:
         return "cleared"
     if any(place == row for place, _ in state.trimmed):
         return "trimmed"
-    entry = counts.transcript.rows[row]
-    return "images" if row < state.images and entry.measure.media and not entry.pinned else None
+    return "images" if row in state.images else None
 
 
 def _cleared(view: View, _state: State, row: int, message: Message) -> Message:
@@ -156,12 +151,12 @@ def _is_in(places: list[int], row: int) -> bool:
     return at < len(places) and places[at] == row
 
 
-def _edits_of(view: View, state: State) -> Iterator[tuple[int, Kind]]:
-    """Row and kind of each edit that is in force in the window."""
+def _edits_of(view: View, state: State) -> Iterator[tuple[int, Kind, int]]:
+    """Row, kind and tokens saved of each edit that is in force in the window."""
     for start, stop in _stretches(view, state):
         for row in range(start, _reach(view, state, start, stop)):
             for kind in _kinds(view, state, row, start == state.kept):
-                yield row, kind
+                yield row, kind, _SAVED[kind](view, state, row)
 
 
 def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
@@ -176,9 +171,9 @@ def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
     reason = "turn limit" if state.cause == "turn_limit" else "token budget"
     gone = set(range(view.border)) - standing_rows(view, state)
     found += [Edit("left_out", transcript.rows[row].position, reason, view.row(row)) for row in sorted(gone)]
-    for row, kind in sorted(_edits_of(view, state)):
+    for row, kind, saved in sorted(_edits_of(view, state)):
         cause = "age" if kind == "pruned" else "token budget"
-        found.append(Edit(kind, transcript.rows[row].position, cause, _SAVED[kind](view, state, row)))
+        found.append(Edit(kind, transcript.rows[row].position, cause, saved))
     return tuple(found)
 
 
@@ -197,11 +192,13 @@ def events(outcome: Outcome) -> tuple[Event, ...]:
         found.append(HistoryRepaired(repairs[::-1]))
     if state == before:
         return tuple(found)
-    earlier = set(_edits_of(view, before))
+    earlier = {(row, kind): tokens for row, kind, tokens in _edits_of(view, before)}
     saved: dict[Kind, list[int]] = {}
-    for row, kind in _edits_of(view, state):
-        if (row, kind) not in earlier:
-            saved.setdefault(kind, []).append(_SAVED[kind](view, state, row))
+    for row, kind, tokens in _edits_of(view, state):
+        # A result pruned to head and tail may go on to the placeholder: the same kind, and more saved.
+        more = tokens - earlier.get((row, kind), 0)
+        if (row, kind) not in earlier or more:
+            saved.setdefault(kind, []).append(more)
     found += [_edited_event(kind, tokens) for kind, tokens in saved.items()]
     if (state.cut, state.first, state.noted) != (before.cut, before.first, before.noted):
         found.append(_trimming(outcome))

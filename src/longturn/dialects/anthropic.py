@@ -36,6 +36,13 @@ def read(item: Native, before: Native | None, position: int) -> Sequence[Message
     Raises TranscriptError naming the position for a role or content that cannot be read.
     """
     role, content = fields(item, position)
+    if role == "system" and position == 0:
+        # The list must begin with a user's message; a system prompt stands beside it (2026-11).
+        first, *rest = [
+            replace(message, source=item, edited=True)
+            for message in read({"role": "user", "content": content}, None, position)
+        ]
+        return replace(first, repair="a system message in first place: sent as the user's"), *rest
     if type(content) is str and not is_blank(content):
         return (Message(role, (Text(content),), item),)
     repairs: list[str] = []
@@ -171,7 +178,7 @@ def _rebuild(group: Sequence[Message]) -> Native:
     # An answer may have said white space beside thinking, which is refused once the thinking is gone.
     nothing = not parts or (role == "assistant" and is_mute(role, _texts(parts)))
     content = [{"type": "text", "text": EMPTY_MESSAGE}] if nothing else [_block(part) for part in parts]
-    return {**source, "content": content} if isinstance(source, dict) else {"role": role, "content": content}
+    return {**(source if isinstance(source, dict) else {}), "role": role, "content": content}
 
 
 def _block(part: Part) -> Native:

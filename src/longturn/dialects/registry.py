@@ -1,7 +1,7 @@
 """The dialects that ship with longturn: by name, and which one a list of items is in."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longturn.dialects import anthropic, gemini, openai_chat, openai_responses
 from longturn.dialects.base import Dialect, Native
@@ -26,10 +26,11 @@ def by_name(name: str) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the items read so far say about their dialect (B29): the one that surely wrote them, those that did not."""
+    """What the `count` items read so far say (B29): the dialect that surely wrote them, and those that did not."""
 
     sure: Dialect | None = None
     excluded: frozenset[str] = frozenset()
+    count: int = 0
 
 
 def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
@@ -41,12 +42,21 @@ def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
         return evidence
     excluded = set(evidence.excluded)
     for item in items:
+        if not evidence.count and _is_system(item):
+            # Where a user's message must stand first, the system prompt stands beside the list.
+            excluded |= {dialect.name for dialect in DIALECTS if dialect.user_first}
+        evidence = replace(evidence, count=evidence.count + 1)
         verdicts = {dialect.name: dialect.sniff(item) for dialect in DIALECTS}
         for dialect in DIALECTS:
             if verdicts[dialect.name] and dialect.name not in excluded:
-                return Evidence(dialect, frozenset(excluded))
+                return replace(evidence, sure=dialect)
         excluded |= {name for name, verdict in verdicts.items() if verdict is False}
-    return Evidence(None, frozenset(excluded))
+    return replace(evidence, excluded=frozenset(excluded))
+
+
+def _is_system(item: Native) -> bool:
+    role = item.get("role") if isinstance(item, dict) else getattr(item, "role", None)
+    return role in ("system", "developer")
 
 
 def choose(evidence: Evidence, provider: str | None = None) -> Dialect:
