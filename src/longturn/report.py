@@ -79,31 +79,38 @@ def _repair(edit: Edit) -> str:
 
 
 _WHAT = {
-    "left_out": "left out",
-    "cleared": "results cleared",
-    "images": "results without their images",
-    "pruned": "results pruned by age",
-    "arguments": "answers with shortened arguments",
-    "thinking": "answers without their thinking",
-    "trimmed": "newest results cut to head and tail",
+    "left_out": ("message", "left out"),
+    "cleared": ("result", "cleared"),
+    "images": ("result", "without images"),
+    "pruned": ("result", "pruned by age"),
+    "arguments": ("answer", "with shortened arguments"),
+    "thinking": ("answer", "without thinking"),
+    "trimmed": ("newest result", "cut to head and tail"),
 }
 
 
 def _lines(report: Report) -> list[str]:
     limit = f"{report.limit:,}" if report.limit else "off"
     capacity = f"{report.capacity:,}" if report.capacity is not None else "unknown"
+    whole = _number(report.whole_results, "tool result")
+    turns, rounds = _number(report.turns, "turn"), _number(report.rounds, "round")
     lines = [
-        f"{report.sent:,} of {report.total:,} tokens are sent (budget {limit}, window {capacity}; estimated).",
-        f"Kept: {report.kept_messages:,} of {report.messages:,} messages, {report.whole_results:,} tool results whole.",
-        f"In all: {report.turns:,} turns, {report.rounds:,} rounds; system {report.system:,}, tools {report.tools:,}.",
+        f"{report.sent:,} of {report.total:,} tokens are sent (budget {limit}, capacity {capacity}; estimated).",
+        f"Kept: {report.kept_messages:,} of {_number(report.messages, 'message')}, {whole} whole.",
+        f"In all: {turns}, {rounds}; system {report.system:,} tokens, tools {report.tools:,}.",
     ]
-    for kind, what in _WHAT.items():
+    for kind, (what, how) in _WHAT.items():
         if report.edits.get(kind):
-            lines.append(f"{report.edits[kind]:,} {what}, {report.saved.get(kind, 0):,} tokens.")
+            saved = _number(report.saved.get(kind, 0), "token")
+            lines.append(f"{_number(report.edits[kind], what)} {how}, {saved} saved.")
     lines += [f"Mended: {repair}." for repair in report.repairs[:_SHOWN]]
     if len(report.repairs) > _SHOWN:
         lines.append(f"Mended: {len(report.repairs) - _SHOWN:,} more.")
     return lines
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 _SHOWN = 10

@@ -79,7 +79,7 @@ def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
 
 
 def _with_unique_calls(answer: Sequence[Row], measure: MeasureText, repairs: list[Repair]) -> list[Row]:
-    """The rows of an answer without second calls of one id; a dialect without ids calls by name, any number of times."""
+    """The rows of an answer without second calls of one id; a dialect without ids calls by name, however often."""
     seen: set[str] = set()
     rows = [_without_seen(row, seen, measure) for row in answer]
     for row, kept in zip(answer, rows, strict=True):
