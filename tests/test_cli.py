@@ -90,7 +90,7 @@ def test_a_request_body_comes_out_as_a_body_with_all_its_other_keys(command: Com
     body = {"model": "gpt-5", "temperature": 0.5, "max_completion_tokens": 500, "messages": [USER, *rounds(40)]}
     done = command("fit", saved("body.json", body), "--budget", "8k")
     assert done.json == longturn.fit_request(body, budget=8_000).body
-    assert "window 399,500" in done.err
+    assert "capacity 399,500" in done.err
 
 
 @pytest.mark.parametrize(
