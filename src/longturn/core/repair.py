@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from longturn.core.measure import Measure, MeasureText, measured
-from longturn.core.messages import Message, Part, ToolCall, ToolResult, result
+from longturn.core.messages import Message, Part, Reasoning, ToolCall, ToolResult, result
 from longturn.core.texts import UNANSWERED
 
 
@@ -51,25 +51,24 @@ def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
     if whole is not None:
         return Mended(whole, ())
     repairs = list(_reported(segment))
-    answer = _with_unique_calls([row for row in segment if row.message.role == "assistant"], measure, repairs)
-    waiting: dict[str, list[str]] = {}
-    for row in answer:
-        for call in row.message.calls:
-            waiting.setdefault(call.id, []).append(call.name)
-    known = set(waiting)
+    answer: list[Row] = []
     results: list[Row] = []
     others: list[Row] = []
-    for row in segment:
+    waiting: dict[str, list[str]] = {}
+    for row in _with_unique_calls(segment, measure, repairs):
         part = row.message.parts[0] if row.message.role == "tool" else None
-        if not isinstance(part, ToolResult):
-            if row.message.role != "assistant":
-                others.append(row)
+        if row.message.role == "assistant":
+            answer.append(row)
+            for call in row.message.calls:
+                waiting.setdefault(call.id, []).append(call.name)
+        elif not isinstance(part, ToolResult):
+            others.append(row)
         elif names := waiting.get(part.call_id):
             results.append(row._replace(tool=names.pop(0)))
             if others:
                 repairs.append(Repair(row.position, f"the late result of call {part.call_id!r} was moved to its call"))
         else:
-            why = "a second result" if part.call_id in known else "a result without its call"
+            why = "a second result" if part.call_id in waiting else "a result without its call"
             repairs.append(Repair(row.position, f"{why} (call {part.call_id!r}) was left out"))
     for call_id, names in waiting.items():
         for name in names:
@@ -78,28 +77,39 @@ def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
     return Mended([*answer, *results, *others], repairs)
 
 
-def _with_unique_calls(answer: Sequence[Row], measure: MeasureText, repairs: list[Repair]) -> list[Row]:
-    """The rows of an answer without second calls of one id; a dialect without ids calls by name, however often."""
+def _with_unique_calls(segment: Sequence[Row], measure: MeasureText, repairs: list[Repair]) -> list[Row]:
+    """The rows without second calls of one id in an answer; a dialect without ids calls by name, however often."""
     seen: set[str] = set()
-    rows = [_without_seen(row, seen, measure) for row in answer]
-    for row, kept in zip(answer, rows, strict=True):
-        number = len(row.message.calls) - len(kept.message.calls)
-        repairs += [Repair(row.position, "a second call with the same id was left out")] * number
-    return [row for row in rows if row.message.parts]
+    rows: list[Row] = []
+    for row in segment:
+        kept = _without_seen(row.message.parts, seen)
+        if len(kept) == len(row.message.parts):
+            rows.append(row)
+            continue
+        repairs.append(Repair(row.position, "a second call with the same id was left out"))
+        if kept:
+            message = row.message.with_parts(kept)
+            rows.append(row._replace(message=message, measure=measured(message, measure)))
+        else:
+            # What was thought for a call that is gone goes with it.
+            while rows and rows[-1].continues and _is_thinking(rows[-1]):
+                rows.pop()
+    return rows
 
 
-def _without_seen(row: Row, seen: set[str], measure: MeasureText) -> Row:
+def _without_seen(parts: Sequence[Part], seen: set[str]) -> list[Part]:
     kept: list[Part] = []
-    for part in row.message.parts:
+    for part in parts:
         if isinstance(part, ToolCall):
             if part.id in seen and part.id != part.name:
                 continue
             seen.add(part.id)
         kept.append(part)
-    if len(kept) == len(row.message.parts):
-        return row
-    message = row.message.with_parts(kept)
-    return row._replace(message=message, measure=measured(message, measure))
+    return kept
+
+
+def _is_thinking(row: Row) -> bool:
+    return all(isinstance(part, Reasoning) for part in row.message.parts)
 
 
 def _in_order(segment: Sequence[Row]) -> list[Row] | None:
