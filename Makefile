@@ -29,8 +29,13 @@ check: $(VENV)/.dev
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -q $(HOUSE)
 
-bench: $(VENV)/.bench
-	$(PY) -m pytest benchmarks --benchmark-only
+# One run: speed beside other tools, the 8k run of the demo by a real model's count, accuracy; then the tables of the docs.
+BENCH := .benchmarks
+bench: $(VENV)/.bench $(VENV)/.weights
+	$(PY) -m benchmarks.peers
+	$(PY) -m pytest benchmarks --benchmark-only --benchmark-json=$(BENCH)/run.json
+	$(PY) -m benchmarks.llama_window --json $(BENCH)/llama.json
+	$(PY) -m benchmarks.report $(BENCH)/run.json --llama $(BENCH)/llama.json --write
 
 docs: $(VENV)/.docs
 	$(PY) -m properdocs build --strict
@@ -49,7 +54,7 @@ pins:
 		pyproject.toml -o $(PINS)
 
 clean:
-	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.pip: $(PINS)
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
