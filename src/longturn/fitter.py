@@ -7,6 +7,7 @@ from typing import Literal
 
 from longturn import catalog
 from longturn.core import window as windows
+from longturn.core.counts import Counts
 from longturn.core.events import Event
 from longturn.core.fold import Base, Outcome, Route, is_over
 from longturn.core.messages import Message
@@ -222,7 +223,7 @@ class Fitter:
         self._dialect = dialect
         if self._route is None:
             rules = Rules(dialect.user_first, dialect.thinking(self.model))
-            self._route = Route(self._transcript, self.policy, self._estimator, rules, self._limits)
+            self._route = Route(Counts(self._transcript, self.policy, self._estimator), rules, self._limits)
             self._route.factors = self._factors
         pin, before = self.policy.pin, given[seen - 1] if seen else None
         arrived = []

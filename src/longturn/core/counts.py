@@ -121,10 +121,9 @@ class Counts:
         """Whether a rung may clear the result in this row."""
         return self.clearing[place + 1] > self.clearing[place]
 
-    def has_clearable_text(self, place: int) -> bool:
-        """Whether the result in this row is worth clearing for its text alone (L4)."""
-        row = self.transcript.rows[place]
-        return self.estimator.tokens(row.measure.body) > 2 * self._note_of(row.tool)
+    def is_worth_clearing(self, place: int, size: int) -> bool:
+        """Whether a result of this row's tool is worth clearing at a size of so many tokens, framing included (L4)."""
+        return size - FRAMING > 2 * self._note_of(self.transcript.rows[place].tool)
 
     def shortening(self, place: int) -> int:
         """Tokens saved by shortening the arguments of the answer in this row; 0 where it would be next to none."""
@@ -194,7 +193,7 @@ class Counts:
             self.prunable.append(place)
         note = self._note_of(row.tool)
         # L4: what is not larger than twice the note is left alone; so a cleared result is never cleared again.
-        if size - FRAMING <= 2 * note:
+        if not size - FRAMING > 2 * note:
             return 0
         self.clearable.append(place)
         return size - FRAMING - note

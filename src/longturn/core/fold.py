@@ -5,15 +5,14 @@ fold from scratch is one call of it over everything.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from longturn.core.counts import Counts
 from longturn.core.edits import result_of
-from longturn.core.policy import NO_LIMIT, Limits, Policy
+from longturn.core.policy import NO_LIMIT, Limits
 from longturn.core.pruning import prune
 from longturn.core.rungs import cut_at, edit, ladder, useful
-from longturn.core.tokens import Estimator
-from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State, View
 
 UNDER_ESTIMATE = 1.25
@@ -50,10 +49,8 @@ class Route:
 
     __slots__ = ("_ceiling", "_done", "_known", "_rounded", "base", "counts", "factors", "limits", "rules", "state")
 
-    def __init__(
-        self, transcript: Transcript, policy: Policy, estimator: Estimator, rules: Rules, limits: Limits
-    ) -> None:
-        self.counts = Counts(transcript, policy, estimator)
+    def __init__(self, counts: Counts, rules: Rules, limits: Limits) -> None:
+        self.counts = counts
         self.rules = rules
         self.limits = limits
         self.base = Base()
@@ -71,6 +68,24 @@ class Route:
 
     def advance(self, base: Base) -> Outcome:
         """Fold what has arrived, and decide for the call that would be made now."""
+        self._prepare(base)
+        for border in self._new_borders():
+            self.state = self._decide_at(border)
+        view = self._view(len(self.counts.transcript.rows))
+        before = self._before(view)
+        return Outcome(view, before, decide(view, before))
+
+    def calls(self, base: Base, *, afresh: bool = False) -> Iterator[Outcome]:
+        """The decisions for each call that was made, in order; `afresh` forgets them from call to call."""
+        self._prepare(base)
+        for border in self._new_borders():
+            view = self._view(border)
+            before = self._before(view)
+            state = decide(view, before)
+            self.state = None if afresh else state
+            yield Outcome(view, before, state)
+
+    def _prepare(self, base: Base) -> None:
         self.counts.update()
         self.base = base
         rounded = self._round(base)
@@ -78,15 +93,15 @@ class Route:
             # B7: a base that moves a step refolds everything.
             self.reset()
             self._rounded = rounded
+
+    def _new_borders(self) -> Iterator[int]:
+        """The borders that an answer has followed and that were not folded yet."""
         transcript = self.counts.transcript
         while self._done < len(transcript.answers):
             border = transcript.answers[self._done]
-            if border > transcript.lead:
-                self.state = self._decide_at(border)
             self._done += 1
-        view = self._view(len(transcript.rows))
-        before = self._before(view)
-        return Outcome(view, before, decide(view, before))
+            if border > transcript.lead:
+                yield border
 
     def _decide_at(self, border: int) -> State:
         """One inner border. Most need no decision: the same turn and numbers, and still under the ceiling."""

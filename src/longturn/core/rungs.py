@@ -62,13 +62,14 @@ def replace_images(view: View, state: State, target: int) -> State:
 
 def clear_results(view: View, state: State, target: int) -> State:
     """Old tool results give way to a short note, the oldest first, in batches (L1-L4, B13)."""
-    clearable = view.counts.clearable
+    clearable, batch = view.counts.clearable, view.counts.policy.batch
     start = bisect_left(clearable, max(state.cleared, state.cut))
-    stop = bisect_left(clearable, whole_from(view, state))
-    batch = view.counts.policy.batch
+    rows = clearable[start : bisect_left(clearable, whole_from(view, state))]
+    if state.images or state.trimmed:
+        rows = [row for row in rows if view.is_clearable(state, row)]
     # The last, partial batch is cleared too before anything is dropped (B13).
-    ends = [clearable[min(end, stop) - 1] for end in range(start + batch, stop + batch, batch)]
-    return climb(view, state, target, ends, lambda row: edit(view, state, clearable[start], cleared=row + 1))
+    ends = [*rows[batch - 1 :: batch], *rows[-1:]]
+    return climb(view, state, target, ends, lambda row: edit(view, state, rows[0], cleared=row + 1))
 
 
 def whole_from(view: View, state: State) -> int:
@@ -78,12 +79,12 @@ def whole_from(view: View, state: State) -> int:
     if not last:
         return view.border
     fitting = fitting_from(counts.result_tokens, last, view.limits.whole)
-    if state.images:
-        # Results whose images are gone take less room than they were recorded with.
+    if state.images or state.trimmed:
+        # Results whose images are gone, or that were cut, take less room than they were recorded with.
         room, fitting = view.limits.whole, last
         while fitting and room >= 0:
             row = counts.results[fitting - 1]
-            room -= view.row(row) - (counts.picturing(row) if row in state.images else 0)
+            room -= view.row(row) - view.reduction(state, row)
             fitting -= room >= 0
     newest = counts.results[min(fitting, last - 1)]
     answers = counts.transcript.answers

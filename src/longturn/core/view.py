@@ -197,12 +197,14 @@ class View:
         size -= counts.clearing[cleared] - counts.clearing[start]
         if state.shortened > start:
             size -= counts.shortening_between(start, min(state.shortened, stop))
-        for row in state.images:
-            if start <= row < stop and not self.is_pruned(state, row):
-                if row < cleared and not self.is_cleared(state, row, start == state.kept):
-                    size += counts.clearing[row + 1] - counts.clearing[row]
-                if not self.is_cleared(state, row, start == state.kept):
-                    size -= counts.picturing(row)
+        for row in (*state.images, *(row for row, _ in state.trimmed)):
+            if (
+                start <= row < stop
+                and not self.is_pruned(state, row)
+                and not self.is_cleared(state, row, start == state.kept)
+            ):
+                size -= self.reduction(state, row)
+                size += counts.clearing[row + 1] - counts.clearing[row] if row < cleared else 0
         for row in self.prunable(start, min(max(state.softened, state.hardened), stop)):
             is_cleared = row < cleared and counts.is_clearable(row)
             if row < state.hardened:
@@ -210,9 +212,6 @@ class View:
                 size += (counts.clearing[row + 1] - counts.clearing[row]) * is_cleared - counts.pruning(row, hard=True)
             elif not is_cleared:
                 size -= counts.pruning(row, hard=False)
-        for row, characters in state.trimmed:
-            if start <= row < stop and not self.is_cleared(state, row, start == state.kept):
-                size -= counts.trimming(row, characters)
         for place, border in state.thoughts:
             low, high = max(place + 1, start), min(border, stop)
             if high > low:
@@ -220,10 +219,23 @@ class View:
         return size
 
     def is_cleared(self, state: State, row: int, kept: bool = False) -> bool:
-        """Whether a note stands for the result in this row; what an image has left behind is too small for it (L4)."""
-        if not (row < state.cleared or kept) or not self.counts.is_clearable(row):
+        """Whether a note stands for the result in this row; what a reduction has left may be too small for it (L4)."""
+        if not (row < state.cleared or kept):
             return False
-        return row not in state.images or self.counts.has_clearable_text(row)
+        return self.is_clearable(state, row)
+
+    def is_clearable(self, state: State, row: int) -> bool:
+        """Whether the result in this row, as it stands, is worth clearing (L4)."""
+        if not self.counts.is_clearable(row):
+            return False
+        reduction = self.reduction(state, row)
+        return not reduction or self.counts.is_worth_clearing(row, self.row(row) - reduction)
+
+    def reduction(self, state: State, row: int) -> int:
+        """Tokens that the result in this row is smaller by since its images went (B12) or it was cut (L8)."""
+        if row in state.images:
+            return self.counts.picturing(row)
+        return next((self.counts.trimming(place, size) for place, size in state.trimmed if place == row), 0)
 
     def prunable(self, start: int, stop: int) -> list[int]:
         """Rows of results that pruning by age may touch, in a stretch."""

@@ -43,7 +43,7 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     """The window up to row `stop`: system messages, first user message, note, what stands before the cut, rest."""
     transcript = view.counts.transcript
     window = [row.message for row in transcript.rows[: transcript.lead]]
-    ahead, *behind = _stretches(view, state)
+    ahead, *behind = stretches(view, state)
     if state.noted:
         window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
         window.append(transcript.note or user(NOTE))
@@ -54,7 +54,7 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     return window
 
 
-def _stretches(view: View, state: State) -> list[tuple[int, int]]:
+def stretches(view: View, state: State) -> list[tuple[int, int]]:
     """The stretches of rows in a window behind its system messages; the first is the message ahead of the note."""
     behind = [(state.cut, view.border)]
     if not state.noted:
@@ -65,7 +65,7 @@ def _stretches(view: View, state: State) -> list[tuple[int, int]]:
     return [ahead, *sorted(standing), *behind]
 
 
-def _reach(view: View, state: State, start: int, stop: int) -> int:
+def reach(view: View, state: State, start: int, stop: int) -> int:
     """Rows of a stretch from here on are as they were recorded."""
     places = [state.cleared, state.shortened, state.softened, state.hardened]
     places += [border for _, border in state.thoughts]
@@ -75,21 +75,26 @@ def _reach(view: View, state: State, start: int, stop: int) -> int:
 
 def edited(view: View, state: State, start: int, stop: int) -> list[Message]:
     """The messages of a stretch of rows with the edits that are in force."""
-    rows, reach = view.counts.transcript.rows, _reach(view, state, start, stop)
-    window = [_edited_row(view, state, row, start == state.kept) for row in range(start, reach)]
-    return window + [row.message for row in rows[reach:stop]]
+    rows, end = view.counts.transcript.rows, reach(view, state, start, stop)
+    window = [_edited_row(view, state, row, start == state.kept) for row in range(start, end)]
+    return window + [row.message for row in rows[end:stop]]
 
 
 def _edited_row(view: View, state: State, row: int, kept: bool) -> Message:
     """One row's message as the window holds it; the very same object where nothing applies (law 2)."""
     entry = view.counts.transcript.rows[row]
     message = entry.message
-    for kind in _kinds(view, state, row, kept):
+    for kind in kinds_of(view, state, row, kept):
         message = _EDITS[kind](view, state, row, message)
     return message
 
 
-def _kinds(view: View, state: State, row: int, kept: bool) -> tuple[Kind, ...]:
+def saved_by(view: View, state: State, row: int, kind: Kind) -> int:
+    """Tokens that an edit of this kind saves in a row."""
+    return _SAVED[kind](view, state, row)
+
+
+def kinds_of(view: View, state: State, row: int, kept: bool) -> tuple[Kind, ...]:
     """The edits that apply to one row, in the order in which they are made."""
     counts = view.counts
     entry = counts.transcript.rows[row]
@@ -153,10 +158,10 @@ def _is_in(places: list[int], row: int) -> bool:
 
 def _edits_of(view: View, state: State) -> Iterator[tuple[int, Kind, int]]:
     """Row, kind and tokens saved of each edit that is in force in the window."""
-    for start, stop in _stretches(view, state):
-        for row in range(start, _reach(view, state, start, stop)):
-            for kind in _kinds(view, state, row, start == state.kept):
-                yield row, kind, _SAVED[kind](view, state, row)
+    for start, stop in stretches(view, state):
+        for row in range(start, reach(view, state, start, stop)):
+            for kind in kinds_of(view, state, row, start == state.kept):
+                yield row, kind, saved_by(view, state, row, kind)
 
 
 def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
@@ -179,7 +184,7 @@ def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
 
 def standing_rows(view: View, state: State) -> set[int]:
     """The rows that are in the window."""
-    return set(range(view.counts.transcript.lead)).union(*(range(*each) for each in _stretches(view, state)))
+    return set(range(view.counts.transcript.lead)).union(*(range(*each) for each in stretches(view, state)))
 
 
 def events(outcome: Outcome) -> tuple[Event, ...]:
