@@ -1,0 +1,333 @@
+"""The ten laws (B31) over random histories in every dialect, most of them too long for their budget.
+
+Each test fits a history call by call, as a run would. An independent count of the messages stands against the sums that
+the fold keeps.
+"""
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+
+import longturn
+from longturn import CLEARED, NOTE, ContextWindowExceeded, Window
+from longturn.core.counts import Counts
+from longturn.core.edits import shortened, without_images
+from longturn.core.messages import Message, Reasoning, ToolResult
+from longturn.core.texts import EMPTY_ANSWER, PLACEHOLDER
+from longturn.core.tokens import estimator_for
+from longturn.core.transcript import Transcript
+from longturn.dialects.registry import by_name
+from longturn.testing import validate
+from tests.oracle import is_at_floor, newest_unit, opener_places, read
+from tests.strategies import BROKEN_STORIES, LONG_STORIES, Case, Native, cases
+
+SEEN: Counter[str] = Counter()
+
+
+class Step(NamedTuple):
+    """One call of a run: what the caller held, and the window."""
+
+    held: list[Native]
+    window: Window
+
+
+def run(case: Case) -> Iterator[Step]:
+    """The calls of a run, until the request is refused as too large for the model."""
+    fitter = case.fitter()
+    shaped = False
+    SEEN["histories"] += 1
+    for held in case.prefixes():
+        try:
+            window = fitter.fit(held)
+        except ContextWindowExceeded:
+            SEEN["refused"] += 1
+            return
+        if window.changed and not shaped:
+            SEEN["shaped"] += 1
+            shaped = True
+        yield Step(held, window)
+
+
+def counter(case: Case) -> Counts:
+    """Counts messages one by one, without the sums of the fold."""
+    estimator = estimator_for(case.settings["model"])
+    return Counts(Transcript(estimator.measure), case.settings["policy"], estimator)
+
+
+def rounded(case: Case, window: Window) -> int:
+    """The size that is tested: the base (system, tools) rounded up to a 32nd of the limit (B7)."""
+    step = max(1, limit_of(case, window) // 32)
+    base = window.report.system + window.report.tools
+    return window.tokens - base + -(-base // step) * step
+
+
+def limit_of(case: Case, window: Window) -> int:
+    """Over this a window is shaped: the budget, or where trimming is off what the model takes (B7, H19)."""
+    assert window.capacity is not None
+    return min(case.settings["budget"] or window.capacity, window.capacity)
+
+
+# --- the laws ---
+
+
+@given(cases())
+def test_law_1_a_window_is_within_its_ceiling_or_at_the_floor_or_refused(case: Case) -> None:
+    """B8, B9, B31."""
+    for held, window in run(case):
+        view, state = window._outcome.view, window._outcome.state
+        assert view.size(state) == rounded(case, window)
+        if rounded(case, window) > ceiling_of(case, held, window):
+            assert is_at_floor(case.dialect, held, window)
+
+
+def ceiling_of(case: Case, held: list[Native], window: Window) -> int:
+    """Pins and room, at most the capacity (B8, B9); with `pin`, or none in front, what the view says."""
+    policy, counts = case.settings["policy"], counter(case)
+    raw, view = read(case.dialect, held), window._outcome.view
+    front = next((message for message in read(case.dialect, window.messages) if message.role != "system"), None)
+    openers = opener_places(raw)
+    found = view.ceiling(window._outcome.state)
+    if policy.pin or not openers or front is None or front.role != "user" or front.text == PLACEHOLDER:
+        return found
+    opener = raw[openers[-1]]
+    pins = rounded(case, window) - window.tokens + window.report.system + window.report.tools
+    pins += counts.of_message(front) + (counts.of_message(opener) if opener.parts != front.parts else 0)
+    limit = limit_of(case, window)
+    assert window.capacity is not None
+    ceiling = min(pins + max(limit - pins, int(policy.whole_share * limit)), window.capacity)
+    assert found == ceiling
+    return ceiling
+
+
+@given(cases())
+def test_the_tokens_of_a_window_are_those_of_its_messages_counted_one_by_one(case: Case) -> None:
+    """H21, B7: the fold keeps sums; here nothing is remembered."""
+    counts = counter(case)
+    for held, window in run(case):
+        lead = [message for message in read(case.dialect, held)[:1] if message.role == "system"]
+        base = window.report.system + window.report.tools - sum(map(counts.of_message, lead))
+        assert window.tokens == base + sum(map(counts.of_message, read(case.dialect, window.messages)))
+
+
+@given(cases())
+def test_law_2_where_nothing_is_due_the_window_is_the_same_objects(case: Case) -> None:
+    """H7, B31."""
+    if case.story.headless:
+        return
+    policy = replace(case.settings["policy"], max_history_messages=None)
+    whole = longturn.fit(
+        case.raw, **{**case.settings, "budget": 1 << 40, "capacity": None, "policy": policy}, dialect=case.dialect
+    )
+    enough = whole.report.total * 33 // 32 + 33
+    fits = replace(case, settings={**case.settings, "budget": enough, "capacity": None, "policy": policy})
+    for held in fits.prefixes():
+        window = fits.fit(held)
+        assert not window.changed
+        assert [id(item) for item in window.messages] == [id(item) for item in held]
+        assert not window.edits
+        assert not window.events
+
+
+@given(cases(BROKEN_STORIES))
+def test_law_3_shaping_a_shaped_history_changes_nothing(case: Case) -> None:
+    for _, window in run(case):
+        again = case.fit(window.messages)
+        assert again.messages == window.messages
+        assert not again.changed
+        assert again.tokens == window.tokens
+
+
+@given(cases(BROKEN_STORIES))
+def test_law_4_from_scratch_step_by_step_and_after_a_restart_windows_are_equal(case: Case) -> None:
+    """L9, B2, B35; a second look, and what follows a restart, change nothing either."""
+    steps = list(run(case))
+    for number, (held, window) in enumerate(steps):
+        scratch = case.fit(held)
+        assert scratch.messages == window.messages
+        assert (scratch.tokens, scratch.edits, scratch.events) == (window.tokens, case.fit(held).edits, window.events)
+        if number % 3 == 1:
+            first = case.fitter()
+            first.fit(steps[number - 1].held)
+            dumped = json.loads(json.dumps(first.dump()))
+            later = case.fitter().load(dumped)
+            assert later.fit(held).messages == window.messages
+            assert later.fit(held).messages == window.messages
+
+
+@given(cases())
+def test_law_4_a_restart_keeps_what_was_learnt_of_the_providers_counting(case: Case) -> None:
+    """L15, B5: calibration is part of the dump."""
+    going, factors = case.fitter(), (1.2, 0.8, 1.6, 1.0)
+    for number, held in enumerate(case.prefixes()):
+        later = case.fitter().load(json.loads(json.dumps(going.dump())))
+        try:
+            window = going.fit(held)
+        except ContextWindowExceeded:
+            with pytest.raises(ContextWindowExceeded):
+                later.fit(held)
+            return
+        assert later.fit(held).messages == window.messages
+        going.observe({"input_tokens": int(window.tokens * factors[number % 4])})
+
+
+@given(cases())
+def test_law_5_no_round_is_split_and_order_is_kept_and_nothing_is_invented(case: Case) -> None:
+    """H4, B31."""
+    texts = {CLEARED, *case.settings["policy"].cleared_texts.values()}
+    for held, window in run(case):
+        raw, sent = read(case.dialect, held), read(case.dialect, window.messages)
+        place = 0
+        for message in sent:
+            if message.role == "user" and message.text in (NOTE, PLACEHOLDER):
+                continue
+            while place < len(raw) and not is_made_from(message, raw[place], texts):
+                place += 1
+            assert place < len(raw), f"not in the history, or out of order: {message}"
+            place += 1
+        gone = {edit.message for edit in window.edits if edit.kind == "left_out"}
+        for round_ in rounds(case, held):
+            assert not gone.intersection(round_) or gone.issuperset(round_)
+
+
+def rounds(case: Case, held: Sequence[Native]) -> Iterator[set[int]]:
+    """The positions of each round's items: an answer and the results behind it."""
+    inside: set[int] = set()
+    for place, item in enumerate(held):
+        roles = {
+            message.role for message in by_name(case.dialect).read(item, held[place - 1] if place else None, place)
+        }
+        if roles == {"tool"} or (
+            roles == {"assistant"} and place - 1 in inside and not has_result(case, held[place - 1])
+        ):
+            inside.add(place)
+        elif roles == {"assistant"}:
+            yield inside
+            inside = {place}
+    yield inside
+
+
+def has_result(case: Case, item: Native) -> bool:
+    return any(message.role == "tool" for message in by_name(case.dialect).read(item, None, 0))
+
+
+def is_made_from(sent: Message, raw: Message, cleared: set[str]) -> bool:
+    """Whether a message is one of the history as it was, or with an edit that a rung may make."""
+    if sent.role != raw.role:
+        return False
+    if sent.parts == raw.parts:
+        return True
+    if sent.role == "tool":
+        new, old = sent.parts[0], raw.parts[0]
+        assert isinstance(new, ToolResult)
+        assert isinstance(old, ToolResult)
+        pictureless = without_images(raw).parts[0]
+        assert isinstance(pictureless, ToolResult)
+        known = {old.text, pictureless.text, *cleared}
+        return new.call_id == old.call_id and (new.text in known or "characters left out]" in new.text)
+    if sent.role != "assistant":
+        return False
+    arguments = [call.arguments for call in raw.calls], [call.arguments for call in shortened(raw).calls]
+    called = [json.loads(call.arguments) for call in sent.calls]
+    return (
+        [call.id for call in sent.calls] == [call.id for call in raw.calls]
+        and any(called == [json.loads(text) for text in texts] for texts in arguments)
+        and sent.text in (raw.text, EMPTY_ANSWER)
+    )
+
+
+@given(cases(BROKEN_STORIES))
+def test_law_6_system_messages_opener_and_newest_round_survive_and_the_input_is_not_changed(case: Case) -> None:
+    before = copy.deepcopy(case.raw)
+    for held, window in run(case):
+        raw, sent = read(case.dialect, held), read(case.dialect, window.messages)
+        lead = [message for message in raw[:1] if message.role == "system"]
+        assert sent[: len(lead)] == lead
+        assert is_tail(newest_unit(raw), sent)
+        openers = opener_places(raw)
+        if openers:
+            assert raw[openers[-1]].text in [message.text for message in sent if message.role == "user"]
+    assert case.raw == before
+
+
+def is_tail(unit: Sequence[Message], sent: Sequence[Message]) -> bool:
+    """Whether the window ends in this unit: its answer and its user messages, and a result for each call."""
+    wanted = [(m.text, [c.id for c in m.calls]) for m in unit if m.role != "tool" and not is_only_thinking(m)]
+    kept = [m for m in sent if m.role != "tool" and not is_only_thinking(m) and m.text != NOTE]
+    tail = [(m.text, [c.id for c in m.calls]) for m in kept]
+    return tail[len(tail) - len(wanted) :] == wanted
+
+
+def is_only_thinking(message: Message) -> bool:
+    return all(isinstance(part, Reasoning) for part in message.parts) or message.text == EMPTY_ANSWER
+
+
+@given(cases())
+def test_law_7_what_comes_in_valid_goes_out_valid(case: Case) -> None:
+    for held, window in run(case):
+        if not case.story.headless:
+            assert validate(held, case.dialect) == []
+        assert validate(window.messages, case.dialect) == []
+
+
+@given(cases(BROKEN_STORIES))
+def test_law_7_what_comes_in_broken_goes_out_valid_with_a_report(case: Case) -> None:
+    """H29, B21, B28."""
+    for held, window in run(case):
+        assert validate(window.messages, case.dialect) == []
+        if validate(held, case.dialect):
+            SEEN["broken"] += 1
+            assert window.report.repairs
+
+
+@given(cases(LONG_STORIES))
+def test_law_8_fronts_break_no_more_often_than_the_tokens_allow(case: Case) -> None:
+    """B30: calls at the floor and breaks by the turn limit are counted apart; each starts a count of its own."""
+    last: list[object] | None = None
+    breaks = apart = 0
+    least = None
+    for step in run(case):
+        window = step.window
+        view, state = window._outcome.view, window._outcome.state
+        room = view.ceiling(state) - view.target(state)
+        least = room if least is None else min(least, room)
+        by_turns = any(getattr(event, "reason", "") == "turn_limit" for event in window.events)
+        floored = rounded(case, window) > view.target(state) and bool(window.events)
+        broken = last is not None and window.messages[: len(last)] != last
+        apart += by_turns or floored
+        breaks += broken and not by_turns and not floored
+        last = window.messages
+    if least and least > 0 and last is not None:
+        added = window.report.total - window.report.system - window.report.tools
+        assert breaks <= added / least + 1 + apart
+
+
+@given(cases())
+def test_law_9_rendering_what_was_read_gives_the_same_objects(case: Case) -> None:
+    for held in case.prefixes():
+        rendered = by_name(case.dialect).render(read(case.dialect, held))
+        assert [id(item) for item in rendered] == [id(item) for item in held]
+
+
+@given(cases(BROKEN_STORIES))
+def test_law_10_a_raw_history_and_one_handed_back_shaped_give_the_same_windows(case: Case) -> None:
+    """B18: the caller appends to the last window what arrived, and hands that in."""
+    handed: list[object] = []
+    for number, (held, window) in enumerate(run(case)):
+        arrived = held[len(case.prefixes()[number - 1]) :] if number else held
+        handed = [*handed, *arrived]
+        shaped = case.fit(handed)
+        assert shaped.messages == window.messages
+        assert shaped.tokens == window.tokens
+        handed = shaped.messages
+
+
+def test_at_least_half_of_the_histories_were_shaped() -> None:
+    """B31; what the tests above have seen."""
+    if SEEN["histories"]:
+        assert SEEN["shaped"] >= SEEN["histories"] / 2, dict(SEEN)
