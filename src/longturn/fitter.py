@@ -14,7 +14,7 @@ from longturn.core.messages import Message
 from longturn.core.meter import Meter, Usage, factor_of
 from longturn.core.policy import PRESETS, Budget, Limits, Policy
 from longturn.core.rungs import ladder
-from longturn.core.tokens import estimator_for
+from longturn.core.tokens import Estimator, estimator_for
 from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State
 from longturn.core.window import Edit
@@ -248,13 +248,7 @@ class Fitter:
     def _price(self, dialect: Dialect, system: object, tools: object) -> Base:
         """Tokens of system prompt and tools; counted anew only when they differ from those of the last call."""
         if self._priced is None or self._priced[0] != system or self._priced[1] != tools:
-            count = self._estimator
-            system_tokens = sum(count.tokens(count.measure(text)) for text in dialect.system_texts(system))
-            tool_tokens = 0
-            for tool in as_tools(tools):
-                for texts in dialect.tool_texts(tool):
-                    tool_tokens += TOOL_FRAMING + count.tokens(count.measure("\n".join(texts)))
-            self._priced = (system, tools, Base(system_tokens, tool_tokens))
+            self._priced = (system, tools, base_of(dialect, self._estimator, system, tools))
         return self._priced[2]
 
     def _render(self, dialect: Dialect, outcome: Outcome) -> list[Native]:
@@ -270,6 +264,16 @@ class Fitter:
             self._rendered = dialect.render(windows.messages(view, state, settled))
         self._rendered_for = (settled, (state, self._transcript.note))
         return self._rendered + dialect.render(windows.edited(view, state, settled, view.border))
+
+
+def base_of(dialect: Dialect, estimator: Estimator, system: object, tools: object) -> Base:
+    """Tokens of a system prompt and of tool definitions in any form that the dialect takes (H23)."""
+    system_tokens = sum(estimator.tokens(estimator.measure(text)) for text in dialect.system_texts(system))
+    tool_tokens = 0
+    for tool in as_tools(tools):
+        for texts in dialect.tool_texts(tool):
+            tool_tokens += TOOL_FRAMING + estimator.tokens(estimator.measure("\n".join(texts)))
+    return Base(system_tokens, tool_tokens)
 
 
 def named_policy(policy: Policy | str | None) -> Policy:
