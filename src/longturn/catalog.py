@@ -1,4 +1,4 @@
-"""What is known of a model by its name: its window and who serves it, out of the data of `genai-prices`.
+"""What is known of a model by its name: window, prices, provider and prefix cache; most of it from `genai-prices`.
 
 It asks no network and never guesses: a name that the data does not spell is unknown. The first question loads the data
 (some 0.6 seconds); importing this module does not. Answers are remembered for as long as the process runs.
@@ -6,8 +6,15 @@ It asks no network and never guesses: a name that the data does not spell is unk
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from longturn.core.caches import ANTHROPIC, BLOCKS, DEEPSEEK, GEMINI, LONGEST_PREFIX, OPENAI, CacheRule, Prices
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice
 
 # Models whose window the data leaves out (0.2.3); input limits as Google's model pages give them, autumn 2026.
 _DOCUMENTED = {
@@ -35,6 +42,29 @@ _MOST_OUTPUT = tuple(
         (r"gemini-(1\.5|2\.0)", 8_192),
     )
 )
+
+# How a model's server caches, by the model's name; the first pattern that matches counts. Minimums as the makers' pages
+# give them, autumn 2026. Open models are served by anybody, mostly by servers that reuse the longest common prefix.
+_CACHED = tuple(
+    (re.compile(pattern), rule)
+    for pattern, rule in (
+        (r"claude-opus-4[.-][56]|claude-haiku-4[.-]5", replace(ANTHROPIC, least=4_096)),
+        (r"claude-opus-4[.-]7|claude-3([.-]5)?-haiku", replace(ANTHROPIC, least=2_048)),
+        (r"claude", ANTHROPIC),
+        (r"gemini-(1\.5|2)", replace(GEMINI, least=2_048)),
+        (r"gemini", GEMINI),
+        (r"gpt-oss", LONGEST_PREFIX),
+        (r"gpt-|chatgpt|codex|\bo[134]\b", OPENAI),
+        (r"deepseek", DEEPSEEK),
+        (r"qwen|kimi|moonshot|grok", BLOCKS),
+    )
+)
+_PROVIDERS_CACHE = {"anthropic": ANTHROPIC, "openai": OPENAI, "azure": OPENAI, "google": GEMINI, "deepseek": DEEPSEEK}
+_DIALECTS_CACHE = {"anthropic": ANTHROPIC, "openai_chat": OPENAI, "openai_responses": OPENAI, "gemini": GEMINI}
+
+_WRITE = 1.25
+"""What writing to Claude's cache costs (five minutes), times fresh input, where the data has no price for it."""
+_MILLION = 1e6
 
 # The data matches some models by the beginning or a part of a name, so that dates and versions need no row. What else
 # stands around that part makes it another model, whose window is not borrowed (H15): "claude-opus-4-10" is no 4-1.
@@ -79,6 +109,39 @@ def max_output_of(model: str | None) -> int | None:
     return next((tokens for pattern, tokens in _MOST_OUTPUT if pattern.search(name)), None)
 
 
+def prices_of(model: str | None) -> Prices | None:
+    """What a model's tokens cost in dollars, or None when it is not known; another model's are never borrowed (H15).
+
+    model: a name as for `window_of`. Where prices rise with the size of a request they are those of a small one, where
+    they change with the time of day those that hold apart from it, and where they have changed today's. Tokens served
+    from a cache cost as much as fresh ones where the data has no price for them; tokens written to one too, but 1.25
+    times as much for Claude.
+    """
+    reference = None if model is None else _reference(model)
+    info = None if reference is None else _info(reference)
+    found = None if info is None else _in_force(info, date.today())
+    fresh = None if found is None else _rate(found, "input_mtok")
+    if found is None or fresh is None:
+        return None
+    cached, stored, output = (_rate(found, key) for key in ("cache_read_mtok", "cache_write_mtok", "output_mtok"))
+    if stored is None:
+        stored = fresh * (_WRITE if cache_rule_of(model, "").name == ANTHROPIC.name else 1)
+    return Prices(fresh, fresh if cached is None else cached, stored, output or 0.0)
+
+
+def cache_rule_of(model: str | None, dialect: str) -> CacheRule:
+    """How the prefix cache behind a model works: by the model's name, else by its provider.
+
+    Without a model it is that of the dialect's own provider. A name that says nothing stands for a server of one's own,
+    which serves the longest common prefix; so does a dialect that is not one of ours.
+    """
+    if model is None:
+        return _DIALECTS_CACHE.get(dialect, LONGEST_PREFIX)
+    name = model.lower()
+    rule = next((rule for pattern, rule in _CACHED if pattern.search(name)), None)
+    return rule or _PROVIDERS_CACHE.get(provider_of(model) or "", LONGEST_PREFIX)
+
+
 def provider_of(model: str | None) -> str | None:
     """Whose message format a model is spoken to in ("openai", "anthropic", "google", "openrouter", ...), or None.
 
@@ -113,8 +176,14 @@ def _reference(model: str) -> _Reference | None:
     return _Reference(next(served, None), name)
 
 
-@lru_cache(maxsize=1024)
 def _window(reference: _Reference) -> int | None:
+    info = _info(reference)
+    return None if info is None else info.context_window or _DOCUMENTED.get((reference.provider or "", info.id))
+
+
+@lru_cache(maxsize=1024)
+def _info(reference: _Reference) -> "ModelInfo | None":
+    """The data's entry for a model; None where it has one only for another model of a similar name (H15)."""
     import genai_prices.data_snapshot as data
 
     snapshot = data.get_snapshot()
@@ -124,7 +193,22 @@ def _window(reference: _Reference) -> int | None:
     model = provider.find_model(reference.name, all_providers=snapshot.providers)
     if model is None or (reference.name != model.id.lower() and not _spells(model.match, reference.name)):
         return None
-    return model.context_window or _DOCUMENTED.get((reference.provider, model.id))
+    return model
+
+
+def _in_force(info: "ModelInfo", today: date) -> "ModelPrice":
+    """The prices of a day; the last whose start has come counts, and none that holds for some hours only."""
+    if not isinstance(info.prices, list):
+        return info.prices
+    dated = [(getattr(each.constraint, "start_date", None), each) for each in info.prices]
+    started = [each.prices for start, each in dated if each.constraint is None or (start and start <= today)]
+    return started[-1] if started else info.prices[0].prices
+
+
+def _rate(prices: "ModelPrice", key: str) -> float | None:
+    """Dollars per token, of the lowest tier."""
+    price = getattr(prices, key)
+    return None if price is None else float(getattr(price, "base", price)) / _MILLION
 
 
 def _spells(clause: object, name: str) -> bool:

@@ -1,4 +1,7 @@
-"""Prefix caches and prices: what a provider's cache would have served of a request, and what the request costs."""
+"""Prefix caches and prices: what a provider's cache would have served of a request, and what the request costs.
+
+It knows providers' rules by name; which one holds for a model is the catalog's to say.
+"""
 
 from dataclasses import dataclass
 
@@ -7,10 +10,10 @@ from dataclasses import dataclass
 class CacheRule:
     """How a provider's prefix cache works, as its documentation says (autumn 2026).
 
-    least: tokens below which nothing is cached. step: a front is served in multiples of so many tokens beyond that.
-    lifetime: seconds without use after which it is gone; None where the recording's times say nothing.
-    look_back: messages added since the last call beyond which a marker at the end finds no earlier one; None where the
-    cache needs no markers.
+    least: tokens of the shortest front that is cached. step: a front is served in multiples of so many tokens beyond
+    that. lifetime: seconds without use after which it is gone; None where it stays as long as there is room.
+    look_back: messages (the documentation says blocks) added since the last call beyond which a marker at the end finds
+    no earlier one; None where the cache needs no markers. serves: False for no cache at all.
     """
 
     name: str
@@ -23,8 +26,8 @@ class CacheRule:
     def served(self, kept: int, *, added: int, age: float, fixed: int) -> int:
         """Tokens of a front of `kept` tokens that the cache serves.
 
-        added: messages since the last call. age: seconds since then. fixed: tokens of system and tools, which have a
-        marker of their own.
+        added: messages behind that front. age: seconds since the last call, 0 where the recording's times say nothing.
+        fixed: tokens of system and tools, which have a marker of their own.
         """
         if not self.serves or (self.lifetime is not None and age > self.lifetime):
             return 0
@@ -32,18 +35,28 @@ class CacheRule:
             kept = min(kept, fixed)
         return 0 if kept < self.least else self.least + (kept - self.least) // self.step * self.step
 
+    def stores(self, tokens: int) -> bool:
+        """Whether a request of so many tokens is written to the cache."""
+        return self.serves and tokens >= self.least
+
 
 NO_CACHE = CacheRule("none", serves=False)
 ANTHROPIC = CacheRule("anthropic", least=1_024, lifetime=300.0, look_back=20)
 OPENAI = CacheRule("openai", least=1_024, step=128, lifetime=3_600.0)
-GEMINI = CacheRule("gemini", least=2_048, lifetime=300.0)
+GEMINI = CacheRule("gemini", least=4_096, lifetime=300.0)
+DEEPSEEK = CacheRule("deepseek", least=64, step=64, lifetime=3_600.0)
+# Qwen, Moonshot, xAI: what is known of their blocks lies between 64 and 1,024 tokens.
+BLOCKS = CacheRule("blocks", least=256, step=256, lifetime=3_600.0)
 LONGEST_PREFIX = CacheRule("longest prefix")
-RULES = {rule.name: rule for rule in (ANTHROPIC, OPENAI, GEMINI, LONGEST_PREFIX, NO_CACHE)}
+RULES = {rule.name: rule for rule in (ANTHROPIC, OPENAI, GEMINI, DEEPSEEK, BLOCKS, LONGEST_PREFIX, NO_CACHE)}
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per token: fresh input, input served from the cache, input written to the cache, and output."""
+    """Dollars per token: fresh input, input served from the cache, input written to the cache, and output.
+
+    stored: the whole price of a token that is read and written; that of fresh input where writing costs nothing.
+    """
 
     fresh: float
     cached: float
@@ -51,8 +64,11 @@ class Prices:
     output: float
 
     def of(self, tokens: int, cached: int, rule: CacheRule) -> float:
-        """What a request of so many tokens costs of which `cached` were served; its answer not counted."""
-        return cached * self.cached + (tokens - cached) * (self.stored if rule.look_back else self.fresh)
+        """What a request of so many tokens costs of which `cached` were served; its answer not counted.
+
+        What is not served is written, for the next call; a request below the rule's minimum is not, at the plain price.
+        """
+        return cached * self.cached + (tokens - cached) * (self.stored if rule.stores(tokens) else self.fresh)
 
     def written(self, tokens: int) -> float:
         """What so many tokens of output cost."""
