@@ -14,7 +14,7 @@ from longturn.core.policy import Policy
 from longturn.core.tokens import SIMPLE
 from longturn.dialects.registry import by_name
 
-PLAIN = Policy(estimator=SIMPLE)
+PLAIN = Policy(estimator=SIMPLE, target_ratio=0.5)
 """The default policy, counting by the plain rule."""
 FRAMING = 4
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")

@@ -127,7 +127,7 @@ class Policy:
     history_pruning_max_tokens: int | None = None
     default_ratio: float | None = DEFAULT_RATIO
     max_history_messages: int | None = None
-    target_ratio: float = 0.5
+    target_ratio: float = 0.4
     whole_share: float = 0.25
     batch: int = 1
     image_tokens: int = 1_600
