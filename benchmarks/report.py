@@ -38,7 +38,7 @@ def time_of(seconds: float) -> str:
 def of(run: Run, test: str) -> list[dict[str, Any]]:
     """The results of one test, statistics and `extra_info` in one."""
     return [
-        {**found["stats"], **found["extra_info"], "what": found["params"].get("what")}
+        {**found["stats"], **found["extra_info"], "what": (found["params"] or {}).get("what")}
         for found in run["benchmarks"]
         if found["name"].startswith(test)
     ]

@@ -23,11 +23,19 @@ STEADY = 230
 """Rounds after which the fronts are watched: just over the budget."""
 ENOUGH = 4.0
 """Seconds of CPU that go into one figure of a slow subject."""
+TOO_SLOW = 20.0
+"""A subject that takes so many seconds for the smallest history is spared, as its user would be, all else."""
+SPARED: dict[str, float] = {}
 
 
 def repeats(seconds: float, most: int) -> int:
     """How often a call that takes so long is repeated."""
     return max(3, min(most, int(ENOUGH / max(seconds, 1e-6)))) if seconds < ENOUGH else 1
+
+
+def spare(name: str) -> None:
+    if name in SPARED:
+        pytest.skip(f"{name} took {SPARED[name]:.0f} s for {SIZES[0]} rounds")
 
 
 def introduce(subject: Subject, benchmark: Any, **more: object) -> None:
@@ -38,20 +46,24 @@ def introduce(subject: Subject, benchmark: Any, **more: object) -> None:
 @pytest.mark.parametrize("rounds", SIZES)
 @pytest.mark.benchmark(timer=CLOCK.read)
 def test_shaping_from_scratch(rounds: int, name: str, benchmark: Any) -> None:
+    spare(name)
     benchmark.group = f"from scratch, {rounds} rounds"
     with running(name) as subject:
+        subject.ask("load", rounds=20)
+        subject.ask("apply")  # imports and caches
         loaded = subject.ask("load", rounds=rounds)
         introduce(subject, benchmark, rounds=rounds, **loaded)
-        subject.ask("apply")  # imports and caches
         first = subject.ask("apply")["seconds"]
         benchmark.pedantic(subject.ask, args=("apply",), rounds=repeats(first, 20))
         if name == "longturn_fit":
             pairs = [subject.ask("extra", name="beside_estimate") for _ in range(15)]
             benchmark.extra_info["times_estimate"] = sorted(pair["seconds"] / pair["estimate"] for pair in pairs)
-        if name != "estimate_pass":
+        if name != "estimate_pass" and rounds == SIZES[0]:
+            benchmark.extra_info["window"] = described(subject.ask("window")["messages"], rounds)
+        if first > TOO_SLOW:
+            SPARED[name] = first
+        elif name != "estimate_pass":
             benchmark.extra_info.update(subject.ask("memory"))
-            if rounds == SIZES[0]:
-                benchmark.extra_info["window"] = described(subject.ask("window")["messages"], rounds)
 
 
 def described(window: list[workload.Message], rounds: int) -> dict[str, object]:
@@ -73,6 +85,7 @@ def described(window: list[workload.Message], rounds: int) -> dict[str, object]:
 @pytest.mark.parametrize("rounds", [SIZES[0], SIZES[-1]])
 @pytest.mark.benchmark(timer=CLOCK.read)
 def test_one_more_round(rounds: int, name: str, benchmark: Any) -> None:
+    spare(name)
     benchmark.group = f"one more round after {rounds}"
     with running(name) as subject:
         subject.ask("load", rounds=rounds, settle=True)
@@ -103,6 +116,7 @@ def test_a_result_of_a_hundred_million_characters(benchmark: Any) -> None:
 @pytest.mark.parametrize("name", ["longturn_fitter", "longturn_seed", *peers()])
 @pytest.mark.benchmark(group=f"fronts after {STEADY} rounds", timer=CLOCK.read)
 def test_how_much_of_a_request_stood_in_the_last_one(name: str, benchmark: Any) -> None:
+    spare(name)
     sent: list[dict[str, Any]] = []
     with running(name) as subject:
         subject.ask("load", rounds=STEADY, settle=True)
