@@ -148,6 +148,8 @@ class Route:
 
     def _factor_at(self, border: int) -> float:
         """The calibration in force at a border, 0.0 for none: the newest usage reported for an earlier one (B5)."""
+        if not self.factors:
+            return 0.0
         before = bisect_left(self.factors, (border, 0.0))
         return self.factors[before - 1][1] if before else 0.0
 

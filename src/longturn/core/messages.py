@@ -95,7 +95,10 @@ class Message:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of an answer, in order."""
-        return tuple(part for part in self.parts if type(part) is ToolCall)
+        parts = self.parts
+        if len(parts) == 1:  # nearly every answer of an agent, without a loop
+            return (parts[0],) if type(parts[0]) is ToolCall else ()
+        return tuple([part for part in parts if type(part) is ToolCall])
 
     @property
     def text(self) -> str:

@@ -118,11 +118,13 @@ def _in_order(segment: Sequence[Row]) -> list[Row] | None:
     if answer.message.role == "tool":
         return None
     calls = answer.message.calls if answer.message.role == "assistant" else ()
-    if len({call.id for call in calls}) < len(calls):
+    if len(calls) > 1 and len({call.id for call in calls}) < len(calls):
         return None
     rows = [answer]
     for number, row in enumerate(behind):
         message = row.message
+        if message.repair:
+            return None
         if number < len(calls):
             part = message.parts[0] if message.role == "tool" else None
             if type(part) is not ToolResult or part.call_id != calls[number].id:
@@ -132,9 +134,7 @@ def _in_order(segment: Sequence[Row]) -> list[Row] | None:
             return None
         else:
             rows.append(row)
-    if len(behind) < len(calls) or any([row.message.repair for row in segment]):
-        return None
-    return rows
+    return None if len(behind) < len(calls) or answer.message.repair else rows
 
 
 def _reported(segment: Iterable[Row]) -> list[Repair]:

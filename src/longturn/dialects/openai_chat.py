@@ -13,7 +13,6 @@ from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.native import (
     as_object,
     countable,
-    json_object,
     json_text,
     plain,
     read_content,
@@ -79,7 +78,7 @@ def _usual_answer(native: dict[str, Any]) -> tuple[Part, ...] | None:
         call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
         if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
             return None
-        asked[call_id] = ToolCall(call_id, name, arguments, json_object(arguments) is None, call)
+        asked[call_id] = ToolCall(call_id, name, arguments, not arguments.startswith("{"), call)
     if len(asked) < len(calls) or not (content is None or type(content) is str):
         return None
     return (*asked.values(),) if content is None else (Text(content), *asked.values())
@@ -177,7 +176,7 @@ def _call(call_id: str, function: dict[str, Any], source: dict[str, Any], repair
     if not isinstance(arguments, str):
         repairs.append(f"arguments of type {type(arguments).__name__} became JSON text")
         arguments = json_text({} if arguments is None else arguments)
-    return ToolCall(call_id, str(function.get("name") or ""), arguments, json_object(arguments) is None, source)
+    return ToolCall(call_id, str(function.get("name") or ""), arguments, not arguments.startswith("{"), source)
 
 
 _READERS = {"system": _content, "user": _content, "assistant": _read_answer, "tool": _read_result}

@@ -17,7 +17,6 @@ from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.native import (
     as_object,
     countable,
-    json_object,
     json_text,
     plain,
     read_content,
@@ -150,7 +149,7 @@ def _read_call(native: dict[str, Any], item: Native, call: Call) -> Message:
     name = str(native.get(call.name) or "") if call.name else str(native["type"]).removesuffix("_call")
     mended = native["type"] == "function_call" and not isinstance(arguments, str)
     text = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
-    fixed = native["type"] != "function_call" or json_object(text) is None
+    fixed = native["type"] != "function_call" or not text.startswith("{")
     part = ToolCall(str(native.get(call.id) or ""), name, text, fixed, native)
     if not mended:
         return Message("assistant", (part,), item)
