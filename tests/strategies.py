@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import longturn
 from longturn import Policy
+from longturn.core.policy import Pruning
 from tests.writers import WRITERS, Call, Made, Native
 
 DIALECTS = ("openai_chat", "anthropic", "gemini", "openai_responses")
@@ -258,6 +259,16 @@ _TURNED = st.builds(
 )
 POLICIES = st.sampled_from((Policy(image_tokens=60), replace(Policy.seed(), image_tokens=60))) | _TURNED
 """The presets, and what can be turned in them, one thing or several at once."""
+_EAGER = Pruning(
+    keep_last_assistants=1,
+    min_prunable_tool_chars=200,
+    max_chars=150,
+    head_chars=70,
+    tail_chars=30,
+    hard_clear_ratio=0.6,
+)
+PRUNING = _TURNED.map(lambda policy: replace(policy, pruning=_EAGER))
+"""The same with pruning by age, which small results are old enough for."""
 
 
 @st.composite
