@@ -13,7 +13,7 @@ from longturn.core.misses import RUN, needs_of
 from longturn.core.tokens import SIMPLE
 from longturn.core.transcript import Transcript
 from longturn.dialects.registry import by_name
-from tests.conversations import DIALECTS, Answer, Result, User, written
+from tests.conversations import DIALECTS, Answer, Result, Step, User, written
 
 QUOTE = "def area(width, height):  # of a rectangle, in metres"
 OTHER = "class Circle: radius = 3.14159  # and nothing else in it"
@@ -55,7 +55,7 @@ def test_strings_in_the_arguments_of_a_call_quote_as_they_are_meant() -> None:
     assert free == {3: (2,)}
 
 
-def test_thinking_quotes_nothing() -> None:
+def test_what_thinking_repeats_is_no_quote() -> None:
     run = user("Go"), said("", "a"), result("a", QUOTE)
     assert needs(*run, Message("assistant", (Reasoning(QUOTE), Text("Done.")))) == {}
 
@@ -101,7 +101,12 @@ def test_a_quote_is_found_in_every_script(text: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_quote_is_found_in_every_dialect(dialect: str) -> None:
     text = f'first line\n{QUOTE}\nand a \\ and a "quote"\nlast line'
-    conversation = [User("Go"), Answer(calls=("a",)), Result("a", text), Answer(f'{QUOTE}\nand a \\ and a "quote"\n')]
+    conversation: list[Step] = [
+        User("Go"),
+        Answer(calls=("a",)),
+        Result("a", text),
+        Answer(f'{QUOTE}\nand a \\ and a "quote"\n'),
+    ]
     form, transcript = by_name(dialect), Transcript(SIMPLE.measure)
     before: Any = None
     for place, item in enumerate(written(dialect, conversation)):
