@@ -2,21 +2,35 @@
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from longturn import __version__
+from longturn.against import Measured
+from longturn.against.wire import Server
 from longturn.api import fit as fit_messages
 from longturn.api import fit_request
 from longturn.catalog import window_of
-from longturn.cli import screens
-from longturn.cli.outputs import inspection_json, report_json, runs_json, shaped, strict_json, write, write_all
+from longturn.cli import replay_screens, screens
+from longturn.cli.outputs import (
+    html_page,
+    inspection_json,
+    replay_json,
+    report_json,
+    runs_json,
+    shaped,
+    strict_json,
+    write,
+    write_all,
+)
+from longturn.cli.replay import NAMED, Replayed, Settings, Unread, policies_of, replay_files, send
 from longturn.cli.sizes import tokens_of
 from longturn.cli.sources import STDIN, Run, Source, chosen, read_bytes, read_source, title, within
 from longturn.core.tokens import estimate
-from longturn.errors import TranscriptError
+from longturn.errors import ConfigError, TranscriptError
 from longturn.fitter import Window
 from longturn.inspection import Inspection, combined
 from longturn.inspection import inspect as inspect_messages
@@ -71,6 +85,33 @@ DialectName = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        help="Recorded conversations, as for the other commands; each conversation in a file is a run.",
+    ),
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help=f"A policy to compare, once for each: {', '.join(NAMED)}, or a TOML or JSON file with a policy's keys. "
+        "Without it: all that have a name.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Processes that share the files; without it, as many as there are cores and the input is worth.",
+    ),
+]
+BAD_INPUT = 2
 
 
 def _version(is_asked: bool) -> None:
@@ -184,11 +225,91 @@ def count(file: File, model: Model = None, as_json: AsJson = False) -> None:
         write(f"{tokens}\n".encode(), None)
 
 
-def _read(file: str) -> bytes:
+@app.command(short_help="Compare policies over recorded runs.")
+def replay(
+    files: Files,
+    policy: Policies = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The model to replay for; without it, the one that was recorded."),
+    ] = None,
+    budget: Budget = None,
+    capacity: Capacity = None,
+    run: RunChoice = None,
+    jobs: Jobs = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="OUT", help="Write a page to look into every call of every run.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="URL", help="Send the calls to a server, each with a short answer."),
+    ] = None,
+    calls: Annotated[
+        int | None,
+        typer.Option("--calls", min=1, metavar="N", help="With --against: the first N calls of each run only."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay recorded runs under several policies: what each call would have been sent, and what it would have cost.
+
+    Nothing is sent anywhere without --against. Tokens and money are estimates: see the page Replay.
+    """
+    if html == STDIN:
+        raise ConfigError("--html needs the name of a file: the table goes to standard output")
+    if against is not None and not policy:
+        raise ConfigError("--against sends every call for real: choose with --policy what is sent")
+    settings = Settings(
+        policies=policies_of(policy or ()),
+        model=model,
+        capacity=tokens_of("--capacity", capacity, least=1),
+        budget=tokens_of("--budget", budget),
+        run=run,
+        keeps=html is not None or against is not None,
+    )
+    named = list(dict.fromkeys(files))
+    sizes = list(map(_size, named))
+    with screens.progress(sum(sizes)) as step, closing(replay_files(named, sizes, settings, jobs, step)) as found:
+        results = list(found)
+    replayed = [each for each in results if isinstance(each, Replayed)]
+    measured = None
+    if replayed and against is not None:
+        with screens.progress(screens.LONG) as step:
+            measured = send(replayed, settings, Server(against, model), calls, step)
+    if replayed:
+        _show_replay(replayed, measured, against, html, as_json)
+    for each in results:
+        if isinstance(each, Unread):
+            typer.echo(f"longturn: {each.problem}", err=True)
+    if measured and measured[-1].interrupted:
+        raise KeyboardInterrupt
+    is_whole = len(replayed) == len(results) and not any(each.count("failed") for each in measured or ())
+    raise typer.Exit(0 if is_whole else BAD_INPUT)
+
+
+def _show_replay(
+    files: list[Replayed], measured: list[Measured] | None, url: str | None, html: str | None, as_json: bool
+) -> None:
+    if html is not None:
+        write(html_page(files).encode(errors="replace"), html)
+    if as_json:
+        write(strict_json(replay_json(files, measured), indent=2).data, None)
+        return
+    screen = screens.console()
+    replay_screens.show_replay(screen, files)
+    if measured is not None and url is not None:
+        replay_screens.show_measured(screen, measured, url)
+    sys.stdout.flush()
+
+
+def _size(file: str) -> int:
     try:
-        size = 0 if file == STDIN else os.path.getsize(file)
+        return 0 if file == STDIN else os.path.getsize(file)
     except (OSError, ValueError):  # what is wrong is said when it is opened
-        size = 0
+        return 0
+
+
+def _read(file: str) -> bytes:
+    size = _size(file)
     with screens.progress(size) as step:
         return read_bytes(file, lambda read: step(f"Reading {Path(file).name}", min(1.0, read / size)))
 

@@ -4,17 +4,22 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
+from longturn.against import Measured, numbers
+from longturn.cli.replay import Replayed
 from longturn.cli.sources import STDIN, Run
 from longturn.dialects.base import Dialect
 from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
 from longturn.fitter import Window
 from longturn.inspection import Inspection
+from longturn.page import page
+from longturn.replays import as_json
 
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -135,3 +140,26 @@ def inspection_json(inspection: Inspection, notes: Sequence[str]) -> dict[str, o
 def runs_json(total: Inspection, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """The same of several: the totals, and each run with the same keys, its number and its name."""
     return {**asdict(total), "notes": [], "runs": list(runs)}
+
+
+def replay_json(files: Sequence[Replayed], measured: Sequence[Measured] | None) -> dict[str, object]:
+    """What `replay --json` prints: the totals, each file's where there are several, what they were judged by, notes.
+
+    measured: what a server made of the calls, None where nothing was sent.
+    """
+    bases = Counter(basis for file in files for basis in file.bases)
+    notes = [(f"{file.file}: " if len(files) > 1 else "") + note for file in files for note in file.notes]
+    return {
+        **as_json({file.file: file.replays for file in files}),
+        "basis": [{**asdict(basis), "own": dict(basis.own), "runs": count} for basis, count in bases.items()],
+        "notes": ["Tokens and costs are estimates.", *notes],
+        **({} if measured is None else {"against": list(map(numbers, measured))}),
+    }
+
+
+def html_page(files: Sequence[Replayed]) -> str:
+    """What `replay --html` writes, of files whose recordings were kept."""
+    runs = [pair for file in files for pair in zip(file.recordings, file.replays, strict=True)]
+    budgets = {basis.budget for file in files for basis in file.bases}
+    title = Path(files[0].file).name if len(files) == 1 else f"{len(files)} files"
+    return page(title, runs, budget=(budgets.pop() or None) if len(budgets) == 1 else None)

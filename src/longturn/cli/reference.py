@@ -51,6 +51,26 @@ all calls, `largest_input` of one, and `estimated_input`, our count for that one
 | `runs` | only for a file with several conversations: each with its number (`run`), its `name` and all these keys; \
 those above are then the totals |
 
+### What `replay --json` prints
+
+`calls`, and under `policies` for each policy the numbers below, in the order in which the policies were named. With
+several files these are the totals, and `files` has the same of each, with its name (`file`).
+
+| Key | Meaning |
+|---|---|
+| `name` | the policy |
+| `rejected` | calls that are over the window |
+| `sent_tokens` | tokens of all requests: `fresh_tokens` and `cached_tokens`, what the provider's cache would serve |
+| `broken_fronts` | calls whose request does not begin with all of the last one |
+| `misses` | calls whose answer quotes a result that was not whole in the request |
+| `peak_tokens` | the largest request |
+| `cleared_results`, `dropped_turns`, `dropped_rounds` | how many of the run's were ever cleared or left out |
+| `cost_usd` | what the requests cost in dollars, null without prices |
+
+`basis` says what the runs were judged by: `model`, `window`, `room` for the answer, `budget`, `own` (budgets of
+policies that have one of their own), the cache's `rule`, `prices` in dollars per token, and for how many `runs`.
+`notes` says what was mended on reading and where a replay starts anew; `against` is what a server made of the calls.
+
 `fit --json` prints `report`, `edits`, `events` (see the [reference](reference.md)) and `notes`. `count --json` prints
 `tokens`, `counted_as`, `bytes` and `model`.
 """

@@ -87,8 +87,8 @@ def show_inspection(screen: "Console", heading: str, inspection: Inspection, not
     screen.print(printable(heading), style="bold")
     model = printable(inspection.model) if inspection.model else "no model named"
     screen.print(
-        f"{inspection.dialect}, {model}: {_number(inspection.messages, 'message')}, "
-        f"{_number(inspection.turns, 'turn')}, {_number(inspection.rounds, 'round')}, about {tokens.total:,} tokens"
+        f"{inspection.dialect}, {model}: {number_of(inspection.messages, 'message')}, "
+        f"{number_of(inspection.turns, 'turn')}, {number_of(inspection.rounds, 'round')}, about {tokens.total:,} tokens"
     )
     if tokens.total:
         screen.print()
@@ -99,12 +99,12 @@ def show_inspection(screen: "Console", heading: str, inspection: Inspection, not
         screen.print(f"{inspection.thinking:,} of the assistant's tokens are thinking.", style="dim")
     _tools(screen, inspection)
     _largest(screen, inspection.largest)
-    _listed(screen, "Broken", inspection.problems, "red")
+    listed(screen, "Broken", inspection.problems, "red")
     _reported(screen, inspection)
     if inspection.boundaries:
         places = ", ".join(map(str, inspection.boundaries[:SHOWN]))
-        _listed(screen, "Compacted", [f"The agent had compacted its history before messages {places}."])
-    _listed(screen, "On reading", notes, "dim")
+        listed(screen, "Compacted", [f"The agent had compacted its history before messages {places}."])
+    listed(screen, "On reading", notes, "dim")
 
 
 def show_runs(screen: "Console", names: Sequence[str], inspections: Sequence[Inspection]) -> None:
@@ -133,7 +133,8 @@ def show_report(screen: "Console", report: Report, notes: Sequence[str]) -> None
         screen.print(printable(note), style="dim")
 
 
-def _number(count: int, name: str) -> str:
+def number_of(count: int, name: str) -> str:
+    """1 call, 2 calls."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
@@ -150,13 +151,14 @@ def _bars(screen: "Console", rows: Sequence[tuple[str, int]], total: int) -> Non
     for name, count in rows:
         line = Text(f"{name:<{label}}  ")
         if screen.is_terminal and room >= 4:
-            line.append(_bar(count / max(1, total), room, screen.encoding).ljust(room) + "  ", style="cyan")
+            line.append(bar(count / max(1, total), room, screen.encoding).ljust(room) + "  ", style="cyan")
         line.append(f"{count:>{digits},}", style="bold")
         line.append(f"  {count / max(1, total):>4.0%}", style="dim")
         screen.print(line)
 
 
-def _bar(share: float, room: int, encoding: str) -> str:
+def bar(share: float, room: int, encoding: str) -> str:
+    """A bar of `room` characters at most, for a share from 0 to 1."""
     if not encoding.lower().startswith("utf"):
         return "#" * max(1, round(share * room))
     eighths = max(1, round(share * room * 8))
@@ -217,7 +219,8 @@ def _largest(screen: "Console", largest: Sequence[Large]) -> None:
     _table(screen, ("message", "tokens", "what", *(("begins",) if is_wide else ())), rows)
 
 
-def _listed(screen: "Console", title: str, lines: Sequence[str], style: str = "") -> None:
+def listed(screen: "Console", title: str, lines: Sequence[str], style: str = "") -> None:
+    """The first lines of a list under its title; nothing where there are none."""
     if not lines:
         return
     screen.print()
@@ -234,9 +237,9 @@ def _reported(screen: "Console", inspection: Inspection) -> None:
         return
     is_whole = inspection.tokens.system and inspection.tokens.tools
     beside = "" if is_whole else "; the log may hold neither the whole system prompt nor the tools"
-    calls, cached = _number(found.calls, "call"), f"{found.cached_tokens:,} from the cache"
+    calls, cached = number_of(found.calls, "call"), f"{found.cached_tokens:,} from the cache"
     lines = [
         f"{calls} read {found.input_tokens:,} tokens ({cached}) and wrote {found.output_tokens:,}.",
         f"The largest read {found.largest_input:,}; by our count it was sent {found.estimated_input:,}{beside}.",
     ]
-    _listed(screen, "Reported by the provider", lines)
+    listed(screen, "Reported by the provider", lines)
