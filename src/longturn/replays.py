@@ -76,6 +76,7 @@ def recordings(conversation: Conversation, *, model: str | None = None, capacity
             counts=counts,
             base=base,
             rules=Rules(dialect.user_first, dialect.thinking(name)),
+            window=window,
             capacity=NO_LIMIT if room is None else room,
             times={row: conversation.times[place] for row, place in positions.items() if place in conversation.times},
             needs=needs_of(transcript),
@@ -84,11 +85,22 @@ def recordings(conversation: Conversation, *, model: str | None = None, capacity
     return found
 
 
-def compare(recording: Recording, planners: Mapping[str, Planner], rule: CacheRule | None = None) -> list[Replay]:
-    """A recording under each policy; the provider's cache rule and prices, where they are known, price it."""
+def compare(
+    recording: Recording,
+    planners: Mapping[str, Planner],
+    rule: CacheRule | None = None,
+    *,
+    keep_items: bool = True,
+) -> list[Replay]:
+    """A recording under each policy; the provider's cache rule and prices, where they are known, price it.
+
+    keep_items: whether each call keeps its window, as the report page needs it.
+    """
     rule = catalog.cache_rule_of(recording.model, recording.conversation.dialect) if rule is None else rule
     prices = catalog.prices_of(recording.model)
-    return [replay(name, planner, recording.run, rule, prices) for name, planner in planners.items()]
+    return [
+        replay(name, planner, recording.run, rule, prices, keep_items=keep_items) for name, planner in planners.items()
+    ]
 
 
 def numbers(replays: Iterable[Replay]) -> dict[str, object]:

@@ -33,8 +33,8 @@ def folded(policy: Policy, limit: int | None = None, *, afresh: bool = False) ->
     """Our fold under a policy; `limit` is the budget in tokens. `afresh`: decided anew at each call."""
 
     def plan(run: Run, sizes: Sizes) -> Iterator[Sent]:
-        made = _Items(run, sizes)
-        for outcome in _outcomes(run, policy, limit, afresh=afresh):
+        made = _Items(sizes)
+        for outcome in _outcomes(run, sizes, policy, limit, afresh=afresh):
             yield Sent(outcome.view.border, made.of(outcome), outcome.view.exact(outcome.state))
 
     return plan
@@ -45,9 +45,9 @@ def summarizing(limit: int | None = None, tokens: int = SUMMARY_TOKENS) -> Plann
     policy = Policy(name="summarize", rungs=("turns", "rounds"))
 
     def plan(run: Run, sizes: Sizes) -> Iterator[Sent]:
-        made = _Items(run, sizes)
+        made = _Items(sizes)
         cut, number, last = -1, 0, 0
-        for outcome in _outcomes(run, policy, limit):
+        for outcome in _outcomes(run, sizes, policy, limit):
             size = outcome.view.exact(outcome.state)
             items = made.of(outcome)
             is_new = outcome.state.noted and outcome.state.cut != cut
@@ -65,7 +65,7 @@ def summarizing(limit: int | None = None, tokens: int = SUMMARY_TOKENS) -> Plann
 def unshaped(run: Run, _sizes: Sizes) -> Iterator[Sent]:
     """Everything, at every call."""
     for border in _borders(run):
-        yield Sent(border, _whole(0, border), run.fixed + run.counts.tokens[border])
+        yield Sent(border, range(0, border * VARIANTS, VARIANTS), run.fixed + run.counts.tokens[border])
 
 
 def sliding(run: Run, _sizes: Sizes) -> Iterator[Sent]:
@@ -118,13 +118,15 @@ def planners(limit: int | None, policy: Policy | None = None) -> Mapping[str, Pl
     }
 
 
-def _outcomes(run: Run, policy: Policy, limit: int | None, *, afresh: bool = False) -> Iterator[Outcome]:
-    known = run.capacity < NO_LIMIT
-    window = run.capacity if known else None
-    limits = Limits.of(policy, policy.budget(window, limit), window)
-    counts = Counts(run.counts.transcript, policy, run.counts.estimator)
-    route = Route(counts, run.rules, limits)
-    return route.calls(run.base, afresh=afresh)
+def _outcomes(run: Run, sizes: Sizes, policy: Policy, limit: int | None, *, afresh: bool = False) -> Iterator[Outcome]:
+    room = run.capacity if run.capacity < NO_LIMIT else None
+    limits = Limits.of(policy, policy.budget(run.window, limit), room)
+    counts = Counts(run.counts.transcript, policy, policy.estimator or run.counts.estimator)
+    counts.update()
+    if counts.tokens != run.counts.tokens:
+        # A policy that counts otherwise (its own estimator or price of an image) has sizes of its own.
+        sizes.update({row * VARIANTS: after - counts.tokens[row] for row, after in enumerate(counts.tokens[1:])})
+    return Route(counts, run.rules, limits).calls(run.base, afresh=afresh)
 
 
 def _borders(run: Run) -> Iterator[int]:
@@ -139,11 +141,11 @@ def _whole(start: int, stop: int) -> list[int]:
 class _Items:
     """Items of a fold's windows; those of a state that stands are only added to."""
 
-    __slots__ = ("_items", "_run", "_sizes", "_state", "_until")
+    __slots__ = ("_cleared", "_items", "_sizes", "_state", "_until")
 
-    def __init__(self, run: Run, sizes: Sizes) -> None:
-        self._run = run
+    def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
+        self._cleared: list[int] = []
         self._state: State | None = None
         self._items: list[int] = []
         self._until = 0
@@ -167,12 +169,29 @@ class _Items:
             items += [*(_whole(*ahead) or [PLACEHOLDER_ITEM]), NOTE_ITEM]
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
+        is_plain = state == self._plain(state)
         for start, stop in behind:
             end = reach(view, state, start, stop)
-            for row in range(start, end):
-                items.append(self._edited(outcome, row, start == state.kept))
+            if is_plain:
+                items += self._all_cleared(outcome, end)[start:end]
+            else:
+                items += [self._edited(outcome, row, start == state.kept) for row in range(start, end)]
             items += _whole(end, stop)
         return items
+
+    @staticmethod
+    def _plain(state: State) -> State:
+        """The same with no edit but cleared results, for which the items are known by row."""
+        return State(state.first, state.cut, state.noted, state.cleared, cause=state.cause, offset=state.offset)
+
+    def _all_cleared(self, outcome: Outcome, end: int) -> list[int]:
+        counts, sizes, cleared = outcome.view.counts, self._sizes, self._cleared
+        for row in range(len(cleared), end):
+            is_clearable = counts.is_clearable(row)
+            cleared.append(row * VARIANTS + CLEARED * is_clearable)
+            if is_clearable:
+                sizes[cleared[row]] = outcome.view.row(row) - counts.clearing[row + 1] + counts.clearing[row]
+        return cleared
 
     def _edited(self, outcome: Outcome, row: int, kept: bool) -> int:
         view, state = outcome.view, outcome.state
