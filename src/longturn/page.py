@@ -7,7 +7,7 @@ nothing but its own script and sheet; texts of a conversation get into it as dat
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -16,7 +16,6 @@ from string import Template
 
 from longturn import catalog
 from longturn.core.caches import CacheRule, Prices
-from longturn.core.counts import Counts
 from longturn.core.messages import Media, Message, Text, ToolResult
 from longturn.core.policy import NO_LIMIT
 from longturn.core.replay import (
@@ -27,9 +26,6 @@ from longturn.core.replay import (
     VARIANTS,
     Call,
     Replay,
-    Run,
-    Sizes,
-    size_of,
 )
 from longturn.replays import Recording, numbers
 
@@ -260,7 +256,7 @@ def _run(recording: Recording, replays: Sequence[Replay], texts: bool) -> dict[s
         "names": names,
         "named": [names.index(tool) for tool in tools],
         "texts": [_beginning(row.message) for row in rows] if texts else None,
-        "policies": [_policy(run, replay) for replay in replays],
+        "policies": [_policy(replay) for replay in replays],
     }
 
 
@@ -270,12 +266,12 @@ def _beginning(message: Message) -> str:
     return _plain(" ".join([*said, *media] or [call.arguments for call in message.calls]), BEGINNING)
 
 
-def _policy(run: Run, replay: Replay) -> dict[str, object]:
+def _policy(replay: Replay) -> dict[str, object]:
     calls = replay.calls
     return {
         "name": _plain(replay.name),
         "cost": replay.cost_usd,
-        "sizes": sorted(_sizes(run, calls).items()),
+        "sizes": sorted(replay.sizes.items()),
         "borders": [call.border for call in calls],
         "windows": list(_windows(calls)),
         "cached": [call.cached for call in calls],
@@ -284,56 +280,24 @@ def _policy(run: Run, replay: Replay) -> dict[str, object]:
     }
 
 
-def _sizes(run: Run, calls: Sequence[Call]) -> Sizes:
-    """Tokens of the items that are no whole row, as far as the recording's counts know what an edit saves.
-
-    What they do not know, a summary or a result that was cut, shares what is left of its call's tokens.
-    """
-    counts = run.counts
-    sizes = {NOTE_ITEM: counts.note, PLACEHOLDER_ITEM: counts.placeholder}
-    for call in calls:
-        new = [item for item in call.items if (item < 0 or item % VARIANTS) and item not in sizes]
-        cut = [item for item in new if item < 0 or any(edit not in _SAVINGS for edit in _edits(item))]
-        for item in set(new).difference(cut):
-            row = item // VARIANTS
-            whole = counts.tokens[row + 1] - counts.tokens[row]
-            sizes[item] = max(0, whole - sum(_SAVINGS[edit](counts, row) for edit in _edits(item)))
-        if cut:
-            known = sum(size_of(run, sizes, item) for item in set(call.items).difference(cut))
-            share, more = divmod(max(0, call.tokens - run.fixed - known), len(cut))
-            sizes |= {item: share + (place < more) for place, item in enumerate(cut)}
-    return sizes
-
-
-def _edits(item: int) -> Iterator[str]:
-    return (edit for place, edit in enumerate(EDITED) if item >> place & 1)
-
-
-_SAVINGS: Mapping[str, Callable[[Counts, int], int]] = {
-    "cleared": lambda counts, row: counts.clearing[row + 1] - counts.clearing[row],
-    "images": lambda counts, row: counts.picturing(row),
-    "arguments": lambda counts, row: counts.shortening(row),
-    "thinking": lambda counts, row: counts.thinking[row + 1] - counts.thinking[row],
-}
-
-
 def _windows(calls: Sequence[Call]) -> Iterator[int | list[int]]:
     """Each call's window by how it differs from the last one's.
 
     0: the rows that arrived stand behind it, whole. A list: how many items at its beginning stand, and then pairs, an
     item and how many rows from there on have the same edits.
     """
-    last: Sequence[int] = ()
+    last: list[int] = []
     border = 0
     for call in calls:
+        items = list(call.items)
         arrived = range(border * VARIANTS, call.border * VARIANTS, VARIANTS)
-        if len(call.items) == len(last) + len(arrived) and call.items == [*last, *arrived]:
+        if len(items) == len(last) + len(arrived) and items == [*last, *arrived]:
             yield 0
         else:
-            both = min(len(last), len(call.items))
-            kept = next((at for at in range(both) if last[at] != call.items[at]), both)
-            yield [kept, *_paired(call.items[kept:])]
-        last, border = call.items, call.border
+            both = min(len(last), len(items))
+            kept = next((at for at in range(both) if last[at] != items[at]), both)
+            yield [kept, *_paired(items[kept:])]
+        last, border = items, call.border
 
 
 def _paired(items: Sequence[int]) -> Iterator[int]:
