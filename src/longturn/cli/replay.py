@@ -206,7 +206,7 @@ def replay_file(
 def _judged(
     recording: Recording, settings: Settings, tell: Callable[[float], object]
 ) -> tuple[tuple[Replay, ...], Basis]:
-    window = catalog.window_of(recording.model) if settings.capacity is None else settings.capacity
+    window = recording.run.window
     limit = Policy().budget(window, settings.budget).limit
     own = {name: policy.budget(window, settings.budget).limit for name, policy in settings.policies.items() if policy}
     named = planners(limit)
@@ -214,8 +214,9 @@ def _judged(
     for place, (name, policy) in enumerate(settings.policies.items()):
         tell(place / len(settings.policies))
         planner = named[name] if policy is None else folded(policy, own[name])
-        (one,) = compare(recording, {name: planner})
-        replays.append(one if settings.keeps else _light(one))
+        (one,) = compare(recording, {name: planner}, keep_items=settings.keeps)
+        # No total needs the sizes of edited items, which would only be carried from process to process.
+        replays.append(one if settings.keeps else replace(one, sizes={}))
     basis = Basis(
         model=recording.model,
         window=window,
@@ -226,11 +227,6 @@ def _judged(
         prices=catalog.prices_of(recording.model),
     )
     return tuple(replays), basis
-
-
-def _light(one: Replay) -> Replay:
-    """Without the items of its calls, which take more room than all else and which no total needs."""
-    return replace(one, calls=tuple(replace(call, items=()) for call in one.calls))
 
 
 def _notes(run: Run, runs: int) -> Iterator[str]:
