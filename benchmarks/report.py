@@ -197,15 +197,15 @@ PARTS: Mapping[str, Callable[[Run], Iterator[str]]] = {
 }
 
 
-def write(parts: Mapping[str, Sequence[str]]) -> None:
+def write(parts: Mapping[str, Sequence[str]], file: Path = PAGE) -> None:
     """Put each part between its markers in the page."""
-    page = PAGE.read_text(encoding="utf-8")
+    page = file.read_text(encoding="utf-8")
     for name, lines in parts.items():
         marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.S)
         text = "\n".join(lines)
         page, number = marked.subn(lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}", page)
         assert number == 1, f"the page has {number} places for {name}"
-    PAGE.write_text(page, encoding="utf-8")
+    file.write_text(page, encoding="utf-8")
 
 
 def main() -> None:
