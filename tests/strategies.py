@@ -107,8 +107,6 @@ class Pen:
         thought = self.text("ascii", answer.thought) if answer.thought else ""
         said = self.text("cyrillic", answer.words) if answer.words or not made else ""
         self._put(*self.writer.answer(said, thought, made))
-        # Neighbouring answers without calls are one (B1).
-        self._open = not made
         results = [one for one in made if one.call.fate not in ("missing", "late", "lost") for _ in _times(one)]
         results += [one._replace(id="ghost") for one in made if one.call.fate == "orphan"]
         natives = self.writer.results(results) if results else []
@@ -120,8 +118,8 @@ class Pen:
         # Anthropic takes a system message only between a user's and an answer.
         aside = "" if answer.aside == "system" and (is_last or not natives) else answer.aside
         self._aside(aside, natives)
-        if self.dialect == "openai_responses" and not natives and not aside:
-            # Nothing parts its items from those of the next answer (B1).
+        if not aside and (not made or (self.dialect == "openai_responses" and not natives)):
+            # Nothing parts it from the next answer: results of calls that are closed do not (B1).
             self._open = True
 
     def _aside(self, aside: str, results: list[Native]) -> None:
@@ -150,8 +148,9 @@ class Pen:
 
     def _flush_late(self) -> None:
         if self._late:
-            late, self._late = self._late, []
+            late, self._late, is_open = self._late, [], self._open
             self._put(*self.writer.results(late))
+            self._open = is_open
 
 
 def _times(one: Made) -> range:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import longturn
-from longturn import NOTE, Policy, Window
+from longturn import NOTE, Fitter, Policy, Window
+from longturn.core.policy import Pruning
 from longturn.core.texts import PLACEHOLDER, UNANSWERED
 from longturn.testing import validate
 from tests.strategies import PIN, is_pinned
@@ -126,3 +127,23 @@ def test_a_placeholder_is_reported_also_where_something_was_left_out_b28(budget:
     assert contents(window)[0] == [{"type": "text", "text": PLACEHOLDER}]
     assert (NOTE in str(window.messages)) is (budget == 60)
     assert any("user message" in repair for repair in window.report.repairs)
+
+
+def test_a_system_message_behind_a_stale_result_stays_valid_for_claude() -> None:
+    """Law 7: without the result it would follow an answer directly, which Anthropic refuses."""
+    call = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
+    stale = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "late"}]}
+    calls = {"role": "assistant", "content": [call]}
+    history = [said("Go"), calls, said("Well?"), answer("Hm."), stale, {"role": "system", "content": "Be brief."}]
+    assert_stable(history, "anthropic", budget=9_999)
+
+
+def test_pruning_reads_nothing_that_has_not_arrived_yet_s2() -> None:
+    """Law 4: a history that begins with an answer gets its first user message late."""
+    pruning = Pruning(keep_last_assistants=0, min_prunable_tool_chars=50, max_chars=40, head_chars=10, tail_chars=10)
+    settings: dict[str, Any] = {"budget": 0, "capacity": 4_000, "policy": Policy(pruning=pruning)}
+    rounds = [item for number in range(9) for item in (called(f"c{number}"), result(f"c{number}", "word " * 90))]
+    fitter = Fitter(dialect="openai_chat", **settings)
+    for held in (rounds, [*rounds, called("d"), result("d", "x"), said("On")]):
+        window = fitter.fit(held)
+        assert longturn.fit(held, dialect="openai_chat", **settings).messages == window.messages
