@@ -32,7 +32,7 @@ from tests.conversations import DIALECTS, Answer, Result, Step, User, steps, wri
 from tests.llama import Llama, serving, weights
 
 WINDOW = 1_024
-BUDGET = 600
+BUDGET = 450
 SYSTEM = "You read source code and say what it does."
 SERVED = ("openai_chat", "anthropic", "openai_responses")
 POLICIES = planners(BUDGET)
@@ -70,7 +70,7 @@ def llama() -> Iterator[Llama]:
 @pytest.fixture(scope="module")
 def measured(llama: Llama) -> Mapping[str, Measured]:
     """A dozen calls under two policies, the history as it is first."""
-    recording = recorded("openai_chat", [*pages(11)])
+    recording = recorded("openai_chat", pages(11, 360))
     return {name: against(recording, walked(recording, name), Server(llama.url)) for name in ("none", "default")}
 
 
@@ -106,17 +106,17 @@ def test_a_front_that_is_kept_comes_out_of_the_servers_cache_and_a_broken_one_do
     calls = measured["default"].calls
     pairs = list(pairwise(calls))
     kept = [(last, call) for last, call in pairs if call.modelled == last.estimate]
-    broken = [call for last, call in pairs if call.modelled < last.estimate]
+    broken = [(last, call) for last, call in pairs if call.modelled < last.estimate]
     assert kept
     assert broken
     for last, call in kept:
         assert call.cached is not None
         assert last.tokens is not None
         assert call.cached >= last.tokens - 8  # the template opens an answer, which another text then follows
-    for call in broken:
+    for last, call in broken:
         assert call.cached is not None
-        assert call.tokens is not None
-        assert call.cached < call.tokens / 3
+        assert last.tokens is not None
+        assert call.cached < last.tokens / 3
     found = measured["default"]
     assert found.cached_share == pytest.approx(found.modelled_share, abs=0.1)
 
@@ -357,19 +357,32 @@ def test_an_output_limit_is_written_as_the_server_takes_it(dialect: str, url: st
     assert {key: value for key, value in body.items() if "max" in key} == limit
 
 
+AGED = Pruning(1, 0.3, 0.7, min_prunable_tool_chars=200, max_chars=150, head_chars=30, tail_chars=30)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("limit", [400, 700, 5_000])
-def test_a_replay_under_the_default_policy_sends_the_windows_of_a_fitter(dialect: str, limit: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "limit"),
+    [
+        (Policy(), 400),
+        (Policy(), 700),
+        (Policy(), 5_000),
+        (Policy(cleared_texts={"read": "[gone]"}), 1_500),
+        (Policy(pruning=AGED), 1_500),
+    ],
+    ids=["400", "700", "5000", "texts", "pruning"],
+)
+def test_a_replay_sends_the_windows_of_a_fitter(dialect: str, policy: Policy, limit: int) -> None:
     wordy = json.dumps({"text": "x" * 900})
     conversation: list[Step] = [User("Go on. " * 30), *steps(1, 4), Answer("", ("w1",), arguments=wordy), *steps(5, 9)]
     conversation.insert(10, Result("w1", "written " * 100))
     recording = recorded(dialect, [*conversation, User("And on."), *steps(10, 24), Answer("Done.")], 8_192)
-    messages, fitter = recording.conversation.messages, Fitter(capacity=8_192, budget=limit, dialect=dialect)
-    calls = walked(recording, "default", folded(Policy(), limit)).calls
+    messages = recording.conversation.messages
+    fitter = Fitter(capacity=8_192, budget=limit, policy=policy, dialect=dialect)
     rows, form = recording.run.counts.transcript.rows, by_name(dialect)
     edited = 0
-    for call in calls:
-        window = form.render(window_of(recording.run, call.items, Policy()))
+    for call in walked(recording, "folded", folded(policy, limit)).calls:
+        window = form.render(window_of(recording.run, call.items, policy))
         made = fitter.fit(messages[: rows[call.border].position])
         assert window == made.messages
         edited += made.changed
@@ -389,10 +402,9 @@ def test_what_a_replay_sends_is_valid_for_its_dialect_and_as_large_as_was_said(d
 
 
 def test_a_window_that_a_replay_cannot_write_out_ends_the_run() -> None:
-    pruning = Pruning(1, 0.3, 0.5, min_prunable_tool_chars=200, max_chars=100, head_chars=10, tail_chars=10)
-    recording = recorded("openai_chat", [User("Go."), *steps(1, 24), Answer("Done.")])
-    pruned = walked(recording, "pruned", folded(Policy(pruning=pruning), 2_000))
+    conversation = [User("Go."), *steps(1, 6, 50), *steps(7, 7, 4_000), Answer("Done.")]
+    trimmed = walked(recorded("openai_chat", conversation), "trim", folded(Policy(emergency_trim=True), BUDGET))
     with answering(200, '{"choices": []}') as spoken:
-        found = against(recording, pruned, Server(spoken.url))
-    assert "a window with a result that was pruned cannot be sent" in found.stopped
-    assert found.count("accepted") == len(spoken.asked) == len(found.calls) - 1 > 5
+        found = against(recorded("openai_chat", conversation), trimmed, Server(spoken.url))
+    assert "a window with a result that was trimmed cannot be sent" in found.stopped
+    assert found.count("accepted") == len(spoken.asked) == len(found.calls) - 1 == 7

@@ -277,9 +277,9 @@ def test_against_a_server_says_what_it_took_and_how_many_tokens_it_counted(comma
     assert "default     3         3         0" in shown.out
 
 
-def test_a_server_that_is_not_there_ends_it_with_2(command: Command) -> None:
+def test_a_server_that_is_not_there_ends_it_with_1(command: Command) -> None:
     done = command("replay", saved("a.json", body(4)), "--policy", "none", "--against", "http://127.0.0.1:9")
-    assert done.status == 2
+    assert done.status == 1
     assert "none: call 1 of 5 failed" in done.out
 
 

@@ -16,7 +16,7 @@ from longturn.core.counts import Counts
 from longturn.core.messages import Message, user
 from longturn.core.meter import Usage
 from longturn.core.planners import SUMMARY_TOKENS
-from longturn.core.policy import Policy
+from longturn.core.policy import Policy, Pruning
 from longturn.core.replay import EDITED, NOTE_ITEM, PLACEHOLDER_ITEM, SUMMARY_ITEM, VARIANTS, Call, Replay, Run
 from longturn.core.texts import CLEARED, NOTE, PLACEHOLDER
 from longturn.dialects.registry import by_name
@@ -151,7 +151,7 @@ def against(
 ) -> Measured:
     """Send the calls of a recording's replay to a server, in order; Ctrl-C and a dead server keep what was measured.
 
-    policy: the replay's, where its texts are not the default ones. most: how many calls are sent at most, the first
+    policy: the replay's, where its texts or its pruning are not the default ones. most: how many calls are sent at most, the first
     ones. on_progress: called behind each call with what came of it and the share of the work that is done, from 0 to 1.
 
     Raises ConfigError for an address that is none, and a server that does not have the model.
@@ -206,23 +206,25 @@ def _message(counts: Counts, item: int, policy: Policy) -> Message:
         line = SUMMARY.format(SUMMARY_ITEM - item)
         return user(line * round(SUMMARY_TOKENS * SAMPLE / counts.of_text(line * SAMPLE)))
     row, bits = divmod(item, VARIANTS)
-    message = transcript.rows[row].message
+    message, tool = transcript.rows[row].message, transcript.rows[row].tool
     for place, kind in enumerate(EDITED):
         if bits >> place & 1:
             if kind not in _EDITS:
                 raise ConfigError(
                     f"a window with a result that was {kind} cannot be sent, since a replay does not keep how much of "
-                    "it was left: choose a policy without pruning by age and without emergency_trim"
+                    "it was left: choose a policy without emergency_trim"
                 )
-            message = _EDITS[kind](message, policy.cleared_texts.get(transcript.rows[row].tool, CLEARED))
+            message = _EDITS[kind](message, tool, policy)
     return message
 
 
-_EDITS: Mapping[str, Callable[[Message, str], Message]] = {
-    "cleared": edits.cleared,
-    "images": lambda message, _text: edits.without_images(message),
-    "arguments": lambda message, _text: edits.shortened(message),
-    "thinking": lambda message, _text: edits.without_thinking(message),
+_EDITS: Mapping[str, Callable[[Message, str, Policy], Message]] = {
+    "cleared": lambda message, tool, policy: edits.cleared(message, policy.cleared_texts.get(tool, CLEARED)),
+    "images": lambda message, _tool, _policy: edits.without_images(message),
+    "arguments": lambda message, _tool, _policy: edits.shortened(message),
+    "thinking": lambda message, _tool, _policy: edits.without_thinking(message),
+    "softened": lambda message, _tool, policy: edits.pruned(message, policy.pruning or Pruning(), hard=False),
+    "hardened": lambda message, _tool, policy: edits.pruned(message, policy.pruning or Pruning(), hard=True),
 }
 
 

@@ -111,7 +111,7 @@ Jobs = Annotated[
         help="Processes that share the files; without it, as many as there are cores and the input is worth.",
     ),
 ]
-BAD_INPUT = 2
+SERVER_FAILED, BAD_INPUT = 1, 2
 
 
 def _version(is_asked: bool) -> None:
@@ -282,8 +282,9 @@ def replay(
             typer.echo(f"longturn: {each.problem}", err=True)
     if measured and measured[-1].interrupted:
         raise KeyboardInterrupt
-    is_whole = len(replayed) == len(results) and not any(each.count("failed") for each in measured or ())
-    raise typer.Exit(0 if is_whole else BAD_INPUT)
+    if len(replayed) < len(results):
+        raise typer.Exit(BAD_INPUT)
+    raise typer.Exit(SERVER_FAILED if any(each.count("failed") for each in measured or ()) else 0)
 
 
 def _show_replay(

@@ -84,7 +84,7 @@ def clearing_all_but(limit: int | None, kept: int = KEPT_RESULTS) -> Planner:
 
     def plan(run: Run, sizes: Sizes) -> Iterator[Sent]:
         counts = run.counts
-        most = NO_LIMIT if limit is None else limit
+        most = Policy().budget(run.window, limit).limit or NO_LIMIT
         done: list[int] = []
         for border in _borders(run):
             tokens = run.fixed + counts.tokens[border]
@@ -196,7 +196,8 @@ class _Items:
     def _edited(self, outcome: Outcome, row: int, kept: bool) -> int:
         view, state = outcome.view, outcome.state
         kinds = kinds_of(view, state, row, kept)
-        item = row * VARIANTS + sum(1 << EDITED.index(kind) for kind in kinds)
+        aged = "hardened" if row < state.hardened else "softened"
+        item = row * VARIANTS + sum(1 << EDITED.index(aged if kind == "pruned" else kind) for kind in kinds)
         if kinds:
             self._sizes[item] = view.row(row) - sum(saved_by(view, state, row, kind) for kind in kinds)
         return item

@@ -15,10 +15,10 @@ from longturn.core.fold import Base
 from longturn.core.policy import NO_LIMIT
 from longturn.core.view import Rules
 
-EDITED = ("cleared", "images", "arguments", "thinking", "trimmed", "pruned")
+EDITED = ("cleared", "images", "arguments", "thinking", "trimmed", "softened", "hardened")
 """Edits of one row; an item holds a bit for each."""
 VARIANTS = 1 << len(EDITED)
-LOST = sum(1 << EDITED.index(kind) for kind in ("cleared", "trimmed", "pruned"))
+LOST = sum(1 << EDITED.index(kind) for kind in ("cleared", "trimmed", "softened", "hardened"))
 """Edits after which a result no longer says what it said."""
 NOTE_ITEM, PLACEHOLDER_ITEM = -1, -2
 SUMMARY_ITEM = -100
@@ -74,7 +74,7 @@ class Call:
     """One call of a replay, in tokens.
 
     kept: the front that equals the beginning of the last request. cached: how much of it the provider's cache would
-    have served. fresh: the rest of the request. is_broken: the last request is no prefix of this one (B30).
+    have served. fresh: the rest of the request; a rejected one is not read, so it has neither. is_broken: the last request is no prefix of this one (B30).
     is_rejected: over the window. missed: rows that its answer quotes and that were not whole in it. summarized: tokens
     of another call that read them to write a summary for this one; summarized_cached: how many the cache served.
     """
@@ -148,7 +148,7 @@ def replay(
         calls=tuple(calls),
         sizes=sizes,
         rejected=sum(call.is_rejected for call in calls),
-        sent_tokens=sum(call.tokens + call.summarized for call in calls),
+        sent_tokens=sum(call.cached + call.fresh + call.summarized for call in calls),
         fresh_tokens=sum(call.fresh + call.summarized - call.summarized_cached for call in calls),
         cached_tokens=sum(call.cached + call.summarized_cached for call in calls),
         broken_fronts=sum(call.is_broken for call in calls),
@@ -197,7 +197,7 @@ def _judge(run: Run, sent: Sent, front: _Front, warm: _Front, rule: CacheRule, p
         tokens=sent.tokens,
         kept=front.tokens,
         cached=cached,
-        fresh=sent.tokens - cached,
+        fresh=0 if is_rejected else sent.tokens - cached,
         is_broken=front.is_broken,
         is_rejected=is_rejected,
         missed=_missed(run, sent),

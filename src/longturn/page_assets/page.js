@@ -25,7 +25,8 @@
     arguments: "arguments shortened",
     thinking: "thinking left out",
     trimmed: "trimmed",
-    pruned: "pruned",
+    softened: "cut for its age",
+    hardened: "replaced for its age",
   };
   const OURS = "not in the recording: stands in for what was left out";
   const FEW = 12; // rows that a group shows without being asked
