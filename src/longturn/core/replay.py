@@ -74,9 +74,10 @@ class Call:
     """One call of a replay, in tokens.
 
     kept: the front that equals the beginning of the last request. cached: how much of it the provider's cache would
-    have served. fresh: the rest of the request; a rejected one is not read, so it has neither. is_broken: the last request is no prefix of this one (B30).
-    is_rejected: over the window. missed: rows that its answer quotes and that were not whole in it. summarized: tokens
-    of another call that read them to write a summary for this one; summarized_cached: how many the cache served.
+    have served. fresh: the rest of the request; a rejected one is not read, so it has neither. is_broken: the last
+    request is no prefix of this one (B30). is_rejected: over the window. missed: rows that its answer quotes and that
+    were not whole in it. summarized: tokens of another call that read them to write a summary for this one;
+    summarized_cached: how many the cache served.
     """
 
     border: int
