@@ -60,9 +60,9 @@ def line(found: Mapping[str, Any]) -> str:
     """One policy in words."""
     ratios = " / ".join(f"{found[f'ratio_{name}']:.2f}" for name in ("min", "median", "max"))
     return (
-        f"{found['name']}: {found['accepted']} of {found['sent']} calls accepted, {found['too_long']} too long; estimate "
-        f"over true tokens {ratios}; from the cache {found['cached_share']:.1%} of {found['true_tokens']:,} tokens, "
-        f"modelled {found['modelled_share']:.1%}; {found['seconds']:.0f} seconds."
+        f"{found['name']}: {found['accepted']} of {found['sent']} calls accepted, {found['too_long']} too long; "
+        f"estimate over true tokens {ratios}; {found['cached_share']:.1%} of {found['true_tokens']:,} tokens from the "
+        f"cache, modelled {found['modelled_share']:.1%}; {found['seconds']:.0f} seconds."
     )
 
 

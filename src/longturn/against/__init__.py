@@ -151,8 +151,9 @@ def against(
 ) -> Measured:
     """Send the calls of a recording's replay to a server, in order; Ctrl-C and a dead server keep what was measured.
 
-    policy: the replay's, where its texts or its pruning are not the default ones. most: how many calls are sent at most, the first
-    ones. on_progress: called behind each call with what came of it and the share of the work that is done, from 0 to 1.
+    policy: the replay's, where its texts or its pruning are not the default ones. most: how many calls are sent, the
+    first ones. on_progress: called behind each call with what came of it and the share of the work that is done, from
+    0 to 1.
 
     Raises ConfigError for an address that is none, and a server that does not have the model.
     """
