@@ -223,6 +223,7 @@ class Fitter:
         self._dialect = dialect
         if self._route is None:
             rules = Rules(dialect.user_first, dialect.thinking(self.model))
+            self._transcript.system_apart = dialect.system_apart
             self._route = Route(Counts(self._transcript, self.policy, self._estimator), rules, self._limits)
             self._route.factors = self._factors
         pin, before = self.policy.pin, given[seen - 1] if seen else None

@@ -63,6 +63,7 @@ def recordings(conversation: Conversation, *, model: str | None = None, capacity
     found = []
     for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(conversation.messages)], strict=True)):
         transcript = Transcript(estimator.measure)
+        transcript.system_apart = dialect.system_apart
         before, arrived = None, []
         for position, item in enumerate(conversation.messages[start:stop]):
             arrived += [(message, position, False) for message in dialect.read(item, before, position)]

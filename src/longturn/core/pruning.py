@@ -14,7 +14,10 @@ def prune(view: View, state: State, pruning: Pruning) -> State:
     """The state with what has grown old pruned: when that frees enough, or the front breaks anyway (B20)."""
     softened = max(state.softened, _older_than(view, pruning.soft_trim_ratio, pruning))
     hardened = max(state.hardened, _older_than(view, pruning.hard_clear_ratio, pruning) if pruning.hard_clear else 0)
-    start = max(state.cut, view.counts.transcript.first)
+    # What stands before the first user message is never touched (S3); one that is still to come is not known here.
+    if state.first < 0:
+        return state
+    start = max(state.cut, state.first)
     touched = view.prunable(max(state.softened, start), softened) + view.prunable(max(state.hardened, start), hardened)
     if not touched:
         return state

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from longturn.core.measure import Measure, MeasureText, measured
-from longturn.core.messages import Message, Part, Reasoning, ToolCall, ToolResult, result
-from longturn.core.texts import UNANSWERED
+from longturn.core.messages import Message, Part, Reasoning, ToolCall, ToolResult, result, user
+from longturn.core.texts import EMPTY_MESSAGE, UNANSWERED
 
 
 class Row(NamedTuple):
@@ -40,15 +41,15 @@ class Mended(NamedTuple):
     repairs: Sequence[Repair]
 
 
-def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
+def mend(segment: Sequence[Row], measure: MeasureText, system_apart: bool = False) -> Mended:
     """The rows of one answer with exactly one result for each call behind it, and what had to be done.
 
     `segment` holds an answer (one row or more) and everything up to the next one; the segment before the first answer
     holds none. Results keep the order in which they came; a late one moves to its call; the first of two stands, and so
-    does the first of two calls with one id.
+    does the first of two calls with one id. system_apart: a system message may not stand directly behind an answer.
     """
     whole = _in_order(segment)
-    if whole is not None:
+    if whole is not None and not (system_apart and _follows_at_once(whole)):
         return Mended(whole, ())
     repairs = list(_reported(segment))
     answer: list[Row] = []
@@ -74,7 +75,18 @@ def mend(segment: Sequence[Row], measure: MeasureText) -> Mended:
         for name in names:
             results.append(Row(result(call_id, UNANSWERED), Measure(measure(UNANSWERED)), -1, tool=name))
             repairs.append(Repair(answer[-1].position, f"call {call_id!r} ({name}) got a synthetic result"))
-    return Mended([*answer, *results, *others], repairs)
+    rows = [*answer, *results, *others]
+    if system_apart and _follows_at_once(rows):
+        message = user(EMPTY_MESSAGE)
+        rows.insert(len(answer), Row(message, measured(message, measure), -1))
+        repairs.append(Repair(others[0].position, "a system message directly behind an answer was set apart"))
+    return Mended(rows, repairs)
+
+
+def _follows_at_once(rows: Sequence[Row]) -> bool:
+    """Whether a system message stands directly behind an answer."""
+    roles = [row.message.role for row in rows]
+    return any(role == "assistant" and behind == "system" for role, behind in pairwise(roles))
 
 
 def _with_unique_calls(segment: Sequence[Row], measure: MeasureText, repairs: list[Repair]) -> list[Row]:

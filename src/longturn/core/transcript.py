@@ -24,6 +24,7 @@ class Transcript:
     openers: the real user messages, each of which opens a turn (H4, H5).
     lead: the number of leading system messages. first: the first user message, -1 while there is none.
     noted: the caller handed back a window of ours, and rows before the first one here were left out of it (B18).
+    system_apart: a system message may not stand directly behind an answer (Anthropic); set it before anything arrives.
     note, placeholder: the caller's own objects of our note and placeholder, so that they come back as they are.
     """
 
@@ -44,10 +45,12 @@ class Transcript:
         "repairs",
         "rows",
         "settled",
+        "system_apart",
     )
 
     def __init__(self, measure: MeasureText) -> None:
         self.measure = measure
+        self.system_apart = False
         self.rows: list[Row] = []
         self.answers: list[int] = []
         self.openers: list[int] = []
@@ -128,7 +131,7 @@ class Transcript:
     def _append_tail(self) -> None:
         if not self._tail:
             return
-        mended = mend(self._tail, self.measure)
+        mended = mend(self._tail, self.measure, self.system_apart)
         if self._tail[0].message.role == "assistant":
             self.answers.append(len(self.rows))
         self.repairs += [(self.settled, repair) for repair in mended.repairs]

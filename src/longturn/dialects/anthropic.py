@@ -245,5 +245,6 @@ DIALECT = Dialect(
     tool_texts=tool_texts,
     request=Request(messages=(("messages",),), system=(("system",),), max_output=(("max_tokens",),)),
     user_first=True,
+    system_apart=True,
     thinking=thinking_rule,
 )

@@ -39,6 +39,7 @@ class Dialect:
         definition may hold several tools (Gemini): a list of texts for each.
     request: where the pieces stand in a body.
     user_first: the first message must be a user's (Anthropic, Gemini).
+    system_apart: a system message in the list may not stand directly behind an answer (Anthropic).
     thinking: what holds for thinking when a model of this name reads the window (B23, B24).
     """
 
@@ -51,6 +52,7 @@ class Dialect:
     tool_texts: Callable[[object], list[list[str]]]
     request: Request
     user_first: bool = False
+    system_apart: bool = False
     thinking: Callable[[str | None], ThinkingRule] = lambda _model: "free"
 
 
