@@ -9,9 +9,9 @@ import statistics
 from pathlib import Path
 
 import toktok  # type: ignore[import-untyped]
-from tests.test_tokens import COLUMNS, script_texts, transcripts
 
 from longturn.core.tokens import estimate
+from tests.test_tokens import COLUMNS, script_texts, transcripts
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ENCODINGS = {"o200k_gpt4o": "o200k_base", "cl100k_gpt4": "cl100k_base", "qwen3_5_toktok": "qwen3.5"}

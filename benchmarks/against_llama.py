@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from examples import demo
-from tests.llama import serving
-
 from longturn.against import Answered, against, numbers
 from longturn.against.wire import Server
 from longturn.core.caches import LONGEST_PREFIX
@@ -23,6 +21,7 @@ from longturn.core.planners import planners
 from longturn.core.replay import replay
 from longturn.dialects.logs import Conversation
 from longturn.replays import Recording, recordings
+from tests.llama import serving
 
 WINDOW, BUDGET = 2_048, 1_400
 ROUNDS, PAGE = 24, 800

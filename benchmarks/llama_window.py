@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import longturn
 from examples import demo
 from tests.llama import Llama, Reply, serving
-
-import longturn
 
 WINDOW = 8_192
 SENT = 12

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import table, write
-
 from longturn.core.planners import folded, planners
 from longturn.core.policy import Policy
 from longturn.core.replay import Planner

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import workload
-from benchmarks.workers import CLOCK, OURS, Subject, peers, running
 
 import longturn
+from benchmarks import workload
+from benchmarks.workers import CLOCK, OURS, Subject, peers, running
 from longturn.dialects.openai_chat import DIALECT
 
 SIZES = (400, 1_600, 6_400)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
 from benchmarks.peers import PEERS, installed
 
 HERE = Path(__file__).resolve().parent

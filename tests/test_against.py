@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from examples import demo
 
+from examples import demo
 from longturn.against import Answered, Measured, against, numbers, window_of
 from longturn.against.wire import Server, address, body_of
 from longturn.core.caches import LONGEST_PREFIX

@@ -3,9 +3,9 @@
 import anthropic
 import openai
 import pytest
-from tests.llama import Llama, llama, serving
 
 from longturn.overflow import Overflow, overflow
+from tests.llama import Llama, llama, serving
 
 __all__ = ["llama"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from benchmarks.llama_window import counted, send, windows
 from examples import demo
-
 from longturn import overflow
 from longturn.core.fold import UNDER_ESTIMATE
 from tests.llama import Llama, serving, weights

@@ -20,6 +20,8 @@ NARROW = 64
 """On a terminal of fewer columns, texts beside numbers are left out."""
 LONG = 10_000_000
 """Inputs of more bytes than these get a progress bar."""
+PACE = 600.0
+"""Seconds that the pace is taken from, for telling the time that is left: a call to a slow server may take minutes."""
 SHOWN = 10
 """How many problems, notes, tools and runs are listed."""
 
@@ -63,16 +65,18 @@ def printable(text: str) -> str:
 
 @contextmanager
 def progress(size: int) -> Iterator[Callable[..., None]]:
-    """A bar on the terminal for work on a long input; gives `step(doing, done=0.0)` with done from 0 to 1.
+    """A bar with the time left on the terminal, for long work; gives `step(doing, done=0.0)` with done from 0 to 1.
 
     It leaves nothing behind, and shows nothing where the input is short or no terminal is there.
     """
     if size < LONG or not is_terminal(stderr=True):
         yield lambda _doing, _done=0.0: None
         return
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=console(stderr=True), transient=True) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, speed_estimate_period=PACE) as bar:
         task = bar.add_task("", total=None)
 
         def step(doing: str, done: float = 0.0) -> None:
