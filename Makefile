@@ -36,6 +36,7 @@ bench: $(VENV)/.bench $(VENV)/.weights
 	$(PY) -m pytest benchmarks --benchmark-only --benchmark-json=$(BENCH)/run.json
 	$(PY) -m benchmarks.llama_window --json $(BENCH)/llama.json
 	$(PY) -m benchmarks.report $(BENCH)/run.json --llama $(BENCH)/llama.json --write
+	$(PY) -m benchmarks.against_llama --json $(BENCH)/against.json
 	$(PY) -m benchmarks.sweep ../shared/data/transcripts --write
 
 docs: $(VENV)/.docs

@@ -1,6 +1,6 @@
 """A whole request body in any dialect: where its messages, system prompt, tools and output limit stand."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longturn.core.policy import Policy
@@ -69,6 +69,41 @@ def read_request(body: Mapping[str, object], dialect: Dialect | str | None, prov
         served=frozenset(_served(body)),
         is_tail=any(body.get(key) is not None for key in HELD_ELSEWHERE),
     )
+
+
+def new_body(
+    dialect: Dialect,
+    messages: Sequence[Native],
+    *,
+    model: str | None = None,
+    system: object = None,
+    tools: object = None,
+) -> dict[str, object]:
+    """A request body for messages that came without one; what is None is left out."""
+    body: dict[str, object] = {}
+    places = dialect.request
+    if model and dialect.name != "gemini":  # its model stands in the address
+        body["model"] = model
+    if tools:
+        put(body, places.tools[0], tools)
+    listed = list(messages)
+    if system is not None and places.system:
+        put(body, places.system[0], system)
+    elif system is not None:
+        # Where a format has no other place for it, the system prompt is the first message.
+        listed = [{"role": "system", "content": system}, *listed]
+    put(body, places.messages[0], listed)
+    return body
+
+
+def put(body: dict[str, object], path: Sequence[str], value: object) -> None:
+    """Set a value in a body, at any depth."""
+    *outer, last = path
+    for key in outer:
+        inner = body.setdefault(key, {})
+        assert isinstance(inner, dict)
+        body = inner
+    body[last] = value
 
 
 def leave_to_server(policy: Policy, served: frozenset[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from longturn.dialects.base import Dialect, Native
 from longturn.dialects.logs import Conversation
 from longturn.errors import ConfigError
+from longturn.request import new_body, put
 
 CONNECTING = 10.0
 """Seconds until a connection must stand."""
@@ -93,20 +94,9 @@ def address(url: str, dialect: str) -> str:
 
 def body_of(found: Conversation, dialect: Dialect, window: Sequence[Native], server: Server) -> dict[str, object]:
     """A request for a window, with the conversation's system prompt and tools, and an output limit."""
-    places = dialect.request
-    body: dict[str, object] = dict(FORMS[dialect.name].body)
-    if dialect.name != "gemini":  # its model stands in the address
-        body["model"] = server.model
-    _put(body, _limit_path(dialect, server.url), _limit(dialect, server))
-    if found.tools:
-        _put(body, places.tools[0], found.tools)
-    if found.system is not None and places.system:
-        _put(body, places.system[0], found.system)
-    elif found.system is not None:
-        # Where a format has no other place for it, the system prompt is the first message.
-        window = [{"role": "system", "content": found.system}, *window]
-    _put(body, places.messages[0], list(window))
-    return body
+    body = new_body(dialect, window, model=server.model, system=found.system, tools=found.tools)
+    put(body, _limit_path(dialect, server.url), _limit(dialect, server))
+    return {**FORMS[dialect.name].body, **body}
 
 
 def encoded(body: Mapping[str, object], dialect: str) -> bytes:
@@ -189,15 +179,6 @@ def complaint(reply: Reply, dialect: str, model: str | None) -> str:
     text = " ".join((told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)).split())
     hint = _HINTS.get(reply.status, "").format(key=FORMS[dialect].key, dialect=dialect, model=model)
     return f"HTTP {reply.status}: {text[:SHOWN] or 'nothing more'}" + (f" ({hint})" if hint else "")
-
-
-def _put(body: dict[str, object], path: tuple[str, ...], value: object) -> None:
-    *outer, last = path
-    for key in outer:
-        inner = body.setdefault(key, {})
-        assert isinstance(inner, dict)
-        body = inner
-    body[last] = value
 
 
 def _is_openai(url: str) -> bool:

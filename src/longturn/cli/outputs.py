@@ -13,13 +13,13 @@ from typing import TextIO
 from longturn.against import Measured, numbers
 from longturn.cli.replay import Replayed
 from longturn.cli.sources import STDIN, Run
-from longturn.dialects.base import Dialect
 from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
 from longturn.fitter import Window
 from longturn.inspection import Inspection
 from longturn.page import page
 from longturn.replays import as_json
+from longturn.request import new_body, put
 
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -91,35 +91,10 @@ def shaped(run: Run, window: Window, model: str | None, max_output: int | None) 
         return window.messages
     found = run.conversation
     dialect = by_name(window.dialect)
-    places = dialect.request
-    body: dict[str, object] = {}
-    # Gemini's model stands in the address, not in the body.
-    if dialect.name != "gemini" and (model or found.model):
-        body["model"] = model or found.model
-    _put(body, places.max_output, max_output)
-    _put(body, places.system, found.system)
-    _put(body, places.tools, found.tools)
-    _put(body, places.messages, _with_system(dialect, found.system, window.messages))
+    body = new_body(dialect, window.messages, model=model or found.model, system=found.system, tools=found.tools)
+    if max_output is not None and dialect.request.max_output:
+        put(body, dialect.request.max_output[0], max_output)
     return body
-
-
-def _put(body: dict[str, object], paths: tuple[tuple[str, ...], ...], value: object) -> None:
-    """Set the value at the first of `paths`, where there is a value and a place for it."""
-    if value is None or not paths:
-        return
-    *outer, last = paths[0]
-    for key in outer:
-        inner = body.setdefault(key, {})
-        assert isinstance(inner, dict)
-        body = inner
-    body[last] = value
-
-
-def _with_system(dialect: Dialect, system: object, messages: list[object]) -> list[object]:
-    """Where a format has no other place for it, the system prompt of a log is the first message."""
-    if system is None or dialect.request.system:
-        return messages
-    return [{"role": "system", "content": system}, *messages]
 
 
 def report_json(window: Window, notes: Sequence[str]) -> dict[str, object]:
