@@ -80,7 +80,8 @@ class View:
 
     def pins(self, state: State) -> int:
         """What no rung may take: base, first user message, opener of the running turn, pinned units (B9)."""
-        pinned = sum(self.tokens(*unit) for unit in self.pinned_units(self.border))
+        # Pinned units before the message in front are gone with the first one (B16).
+        pinned = sum(self.tokens(*unit) for unit in self.pinned_units(self.border) if unit[0] > state.first)
         return self.base + self.row(state.first) + (self.row(self.opener) if self.opener != state.first else 0) + pinned
 
     def ceiling(self, state: State) -> int:
