@@ -140,6 +140,13 @@ def _texts(value: object) -> Iterator[str]:
         yield countable(value)
 
 
+def function_texts(function: Mapping[str, Any]) -> list[str]:
+    """What OpenAI counts of a function tool: its name, its description and its parameters as JSON (H23)."""
+    schema = function.get("parameters")
+    described = [str(function["name"]), str(function.get("description") or "")]
+    return [text for text in [*described, "" if schema is None else json_text(schema)] if text]
+
+
 def read_content(content: str | list[Any], texts: frozenset[str], media: Mapping[str, str]) -> list[Part]:
     """Plain message content (a string or a list of blocks) as parts, each with its block as its source.
 

@@ -13,6 +13,7 @@ from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.native import (
     as_object,
     countable,
+    function_texts,
     json_text,
     plain,
     read_content,
@@ -346,9 +347,7 @@ def tool_texts(tool: object) -> list[list[str]]:
     function = native.get("function", native)
     if not isinstance(function, dict) or native.get("type", "function") != "function" or "name" not in function:
         return [[json_text(native)]]
-    described = [str(function["name"]), str(function.get("description") or "")]
-    schema = function.get("parameters")
-    return [[text for text in [*described, "" if schema is None else json_text(schema)] if text]]
+    return [function_texts(function)]
 
 
 DIALECT = Dialect(

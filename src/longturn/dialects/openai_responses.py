@@ -17,6 +17,7 @@ from longturn.dialects.base import Dialect, Native, Request
 from longturn.dialects.native import (
     as_object,
     countable,
+    function_texts,
     json_text,
     plain,
     read_content,
@@ -338,9 +339,7 @@ def tool_texts(tool: object) -> list[list[str]]:
     native = plain(tool)
     if not isinstance(native, dict) or native.get("type", "function") != "function" or "name" not in native:
         return [[json_text(native)]]
-    schema = native.get("parameters")
-    described = [str(native["name"]), str(native.get("description") or "")]
-    return [[text for text in [*described, "" if schema is None else json_text(schema)] if text]]
+    return [function_texts(native)]
 
 
 DIALECT = Dialect(
