@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from longturn.core.tokens import Estimator
 from longturn.errors import ConfigError
@@ -97,6 +98,90 @@ class Pruning:
         _share("hard_clear_ratio", self.hard_clear_ratio, least=0)
 
 
+TriggerType = Literal["token_ratio", "remaining_tokens", "messages_to_refine"]
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When to summarize (S4), judged on what would be sent before anything is cleared or dropped for its size.
+
+    token_ratio: its share of what may be sent is at least `value`, from 0 to 1. remaining_tokens: at most `value`
+    tokens are left. messages_to_refine: at least `value` messages would be summarized.
+    """
+
+    type: TriggerType
+    value: float
+
+    def __post_init__(self) -> None:
+        if self.type == "token_ratio":
+            _share("the value of a token_ratio", self.value, least=0)
+        elif self.type in ("remaining_tokens", "messages_to_refine"):
+            _whole(f"the value of {self.type}", self.value, least=1)
+        else:
+            raise ConfigError(
+                f"no trigger is called {self.type!r}: use token_ratio, remaining_tokens or messages_to_refine"
+            )
+
+
+MOST_RETAINED = 20
+"""How many turns may be kept behind a summary at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """What stays as it is behind a summary: the newest `turns`, holding at most `tokens` (None: what fits the target).
+
+    The newest turn always stays; of a single long turn, its newest rounds.
+    """
+
+    turns: int = 2
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        _whole("turns", self.turns, least=0)
+        if self.turns > MOST_RETAINED:
+            raise ConfigError(f"turns must be at most {MOST_RETAINED}, got {self.turns}")
+        if self.tokens is not None:
+            _whole("tokens", self.tokens, least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Summarization:
+    """Checkpoints: what is left out of a window lives on as a summary (S4-S11). Off unless a policy has one.
+
+    provider, model: who writes the summary; None: the agent's own model. parameters: further ones of that model.
+    prompt, update_prompt: instead of the built-in ones, for a first summary and for one that is merged into the last.
+    max_summary_tokens: the summary's length at most; a `maxSummaryTokens` in `parameters` wins.
+    reserve_ratio: this share of the budget is kept free. trigger: when; None: as soon as messages would be dropped.
+    retain_recent: what stays verbatim.
+    """
+
+    enabled: bool = True
+    provider: str | None = None
+    model: str | None = None
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    prompt: str | None = None
+    update_prompt: str | None = None
+    max_summary_tokens: int = 4_096
+    reserve_ratio: float = 0.05
+    trigger: Trigger | None = None
+    retain_recent: Retain = Retain()
+
+    def __post_init__(self) -> None:
+        _whole("max_summary_tokens", self.max_summary_tokens, least=1)
+        if "maxSummaryTokens" in self.parameters:
+            _whole("maxSummaryTokens in parameters", self.parameters["maxSummaryTokens"], least=1)
+        _share("reserve_ratio", self.reserve_ratio, least=0)
+        if self.reserve_ratio == 1:
+            raise ConfigError("reserve_ratio must be below 1, or nothing could be sent")
+
+    @property
+    def most_tokens(self) -> int:
+        """The output limit of a summary call, in tokens."""
+        return int(self.parameters.get("maxSummaryTokens", self.max_summary_tokens))
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How windows are shaped. Frozen: make variants with `dataclasses.replace`. Presets: `Policy()`, `Policy.seed()`.
@@ -114,6 +199,7 @@ class Policy:
     pin: a predicate on the caller's own message objects; those for which it is true are never cleared or left out.
     rungs: the rungs of the ladder, in order; the names are those of `rungs.RUNGS` (B12, B15).
     pruning: results are pruned by age, before anything else (B20).
+    summarization: what is left out lives on as a summary, where a summarizer is at hand (S4).
     emergency_trim: the newest results may be cut to head and tail when nothing else makes the request fit (L8).
     strict: where the window is unknown, 32,000 (or max_context_tokens) is binding (H20).
     alternate: neighbouring messages of one role are joined, for templates that insist on alternation (B27).
@@ -136,6 +222,7 @@ class Policy:
     pin: Callable[[object], bool] | None = None
     rungs: tuple[str, ...] = ("images", "results", "arguments", "turns", "rounds")
     pruning: Pruning | None = None
+    summarization: Summarization | None = None
     emergency_trim: bool = False
     strict: bool = False
     alternate: bool = False
@@ -210,6 +297,8 @@ class Limits:
         if policy.strict and room is None:
             capacity = budget.operand
         limit = min(budget.limit or NO_LIMIT, capacity)
+        if policy.summarization and policy.summarization.enabled and limit < NO_LIMIT:
+            limit = max(1, int(limit * (1 - policy.summarization.reserve_ratio)))
         # H19: with trimming off, old turns go only as far as the window demands.
         ratio = policy.target_ratio if budget.limit else 1.0
         explicit = policy.max_history_messages
