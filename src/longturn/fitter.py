@@ -257,7 +257,7 @@ class Fitter:
         view, state = outcome.view, outcome.state
         if self.policy.alternate:
             return dialect.render(windows.alternating(windows.messages(view, state, view.border)))
-        settled = max(self._transcript.settled, state.cut)
+        settled = max(self._transcript.settled, view.begin(state))
         until, known = self._rendered_for
         if known == (state, self._transcript.note) and until <= settled:
             self._rendered += dialect.render(windows.edited(view, state, until, settled))

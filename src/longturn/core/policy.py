@@ -166,7 +166,7 @@ class Summarization:
     max_summary_tokens: int = 4_096
     reserve_ratio: float = 0.05
     trigger: Trigger | None = None
-    retain_recent: Retain = Retain()
+    retain_recent: Retain = field(default_factory=Retain)
 
     def __post_init__(self) -> None:
         _whole("max_summary_tokens", self.max_summary_tokens, least=1)

@@ -17,7 +17,7 @@ def prune(view: View, state: State, pruning: Pruning) -> State:
     # What stands before the first user message is never touched (S3); one that is still to come is not known here.
     if state.first < 0:
         return state
-    start = max(state.cut, state.first)
+    start = max(view.begin(state), state.first)
     touched = view.prunable(max(state.softened, start), softened) + view.prunable(max(state.hardened, start), hardened)
     if not touched:
         return state

@@ -49,7 +49,7 @@ def replace_images(view: View, state: State, target: int) -> State:
     """Images in the results of older turns give way to a short text (B12)."""
     places = [
         row
-        for row in view.pictures(state.cut, max(view.opener, 0))
+        for row in view.pictures(view.begin(state), max(view.opener, 0))
         if row not in state.images and not view.is_cleared(state, row)
     ]
 
@@ -63,7 +63,7 @@ def replace_images(view: View, state: State, target: int) -> State:
 def clear_results(view: View, state: State, target: int) -> State:
     """Old tool results give way to a short note, the oldest first, in batches (L1-L4, B13)."""
     clearable, batch = view.counts.clearable, view.counts.policy.batch
-    start = bisect_left(clearable, max(state.cleared, state.cut))
+    start = bisect_left(clearable, max(state.cleared, view.begin(state)))
     rows = clearable[start : bisect_left(clearable, whole_from(view, state))]
     if state.images or state.trimmed:
         rows = [row for row in rows if view.is_clearable(state, row)]
@@ -103,12 +103,22 @@ def shorten_arguments(view: View, state: State, target: int) -> State:
     What stays whole is chosen as for results (L3): the newest that fit in the whole share, and the newest round.
     """
     wordy = view.counts.wordy
-    start = bisect_left(wordy, max(state.shortened, state.cut))
+    start = bisect_left(wordy, max(state.shortened, view.begin(state)))
     last = bisect_left(wordy, view.border)
     stop = min(fitting_from(view.counts.wordy_tokens, last, view.limits.whole), bisect_left(wordy, view.newest))
     places = [row for row in wordy[start:stop] if view.counts.shortening(row)]
     # Thinking may stand behind a call in the same answer, so the change is made just before the row.
     return climb(view, state, target, places, lambda row: edit(view, state, places[0] - 1, shortened=row + 1))
+
+
+def drop_answers(view: View, state: State, target: int) -> State:
+    """The oldest rounds are left out, first those of old turns; what the users said stays, word for word.
+
+    Users' messages are small, and they are what an agent must not forget: what to do, and what never to do.
+    """
+    begin = view.begin(state)
+    places = useful(view, state, [*view.turns_from(begin), *view.rounds_from(begin)], _bare_at)
+    return climb(view, state, target, places, lambda row: _bare_at(view, state, row, "token_budget"))
 
 
 def drop_turns(view: View, state: State, target: int) -> State:
@@ -119,15 +129,15 @@ def drop_turns(view: View, state: State, target: int) -> State:
 
 def drop_rounds(view: View, state: State, target: int) -> State:
     """The oldest rounds of the running turn are left out; its opener and the newest round stay (L6)."""
-    places = useful(view, state, view.rounds_from(state.cut))
+    places = useful(view, state, view.rounds_from(view.begin(state)))
     return climb(view, state, target, places, lambda row: cut_at(view, state, row, "token_budget"))
 
 
-def useful(view: View, state: State, places: Sequence[int]) -> Sequence[int]:
+def useful(view: View, state: State, places: Sequence[int], cut_to: "Cut | None" = None) -> Sequence[int]:
     """Without the places in front at which a cut would leave out nothing: such a cut is none (B16)."""
-    now = left_out(view, state)
+    now, cut_to = left_out(view, state), cut_to or cut_at
     for at, row in enumerate(places):
-        if left_out(view, cut_at(view, state, row, "")) > now:
+        if left_out(view, cut_to(view, state, row, "")) > now:
             return places[at:]
     return ()
 
@@ -140,18 +150,33 @@ def left_out(view: View, state: State) -> int:
     standing = sum(stop - start for start, stop in view.left_standing(state))
     standing += 0 <= state.first < state.cut
     standing += view.inside(state.cut, state.first) >= 0
-    return state.cut - transcript.lead - standing
+    return view.begin(state) - transcript.lead - standing
+
+
+Cut = Callable[[View, State, int, str], State]
 
 
 def cut_at(view: View, state: State, row: int, cause: str) -> State:
     """The state with the cut before `row`; inside a turn it lands where the thinking rule lets it (B16, B24)."""
-    transcript = view.counts.transcript
-    cut, kept = row, -1
-    if view.rules.thinking == "turn" and row > view.opener:
-        cut, kept = _with_thinking(view, row)
+    cut, kept = _landing(view, row)
     # Behind the first message, never on it: it stands in front of the note (B17).
     cut = cut + 1 if cut == state.first else cut
-    return edit(view, state, transcript.lead - 1, cut=cut, kept=kept, noted=True, cause=cause)
+    if state.bare > cut:
+        kept = state.kept
+    return edit(view, state, view.counts.transcript.lead - 1, cut=cut, kept=kept, noted=True, cause=cause)
+
+
+def _bare_at(view: View, state: State, row: int, cause: str) -> State:
+    """The state with nothing but the users' messages between the cut and `row`."""
+    bare, kept = _landing(view, row)
+    cut = max(state.cut, state.first + 1)
+    return edit(view, state, view.counts.transcript.lead - 1, cut=cut, bare=bare, kept=kept, noted=True, cause=cause)
+
+
+def _landing(view: View, row: int) -> tuple[int, int]:
+    if view.rules.thinking == "turn" and row > view.opener:
+        return _with_thinking(view, row)
+    return row, -1
 
 
 def _with_thinking(view: View, row: int) -> tuple[int, int]:
@@ -172,6 +197,7 @@ RUNGS: Mapping[str, Rung] = {
     "images": replace_images,
     "results": clear_results,
     "arguments": shorten_arguments,
+    "answers": drop_answers,
     "turns": drop_turns,
     "rounds": drop_rounds,
 }

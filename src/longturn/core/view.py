@@ -25,6 +25,7 @@ class State(NamedTuple):
 
     first: the user message that stands in front, -1 while there is none.
     cut: rows between the first message and this one are left out. noted: something was left out, so the note stands.
+    bare: of the rows from the cut up to this one, only the users' messages stand.
     cleared, shortened: clearable results and long arguments before these rows are replaced.
     images: results whose images gave way to a text while the rest stood (B12).
     softened, hardened: prunable results before these rows are cut to head and tail, or replaced, for their age (B20).
@@ -38,6 +39,7 @@ class State(NamedTuple):
     first: int
     cut: int
     noted: bool = False
+    bare: int = 0
     cleared: int = 0
     images: tuple[int, ...] = ()
     shortened: int = 0
@@ -138,13 +140,20 @@ class View:
                 units.append(unit)
         return units
 
+    def begin(self, state: State) -> int:
+        """The row from which everything stands; before it, only what `left_standing` gives and what was said first."""
+        return max(state.cut, state.bare)
+
     def left_standing(self, state: State) -> list[tuple[int, int]]:
-        """Units before the cut that stay: pinned ones, and the one kept for its thinking (B14, B24)."""
-        opener = self.inside(state.cut, state.first)
-        pinned = self.pinned_units(state.cut)
-        units = [unit for unit in pinned if unit[0] > state.first and unit[0] != opener]
-        if state.kept >= 0 and self.unit(state.kept) not in units:
-            units.append(self.unit(state.kept))
+        """Units before that row that stay: pinned ones, the one kept for its thinking, users' messages (B14, B24)."""
+        opener, openers = self.inside(state.cut, state.first), self.counts.transcript.openers
+        pinned = self.pinned_units(self.begin(state))
+        units = {unit for unit in pinned if unit[0] > state.first and unit[0] != opener}
+        if state.kept >= 0:
+            units.add(self.unit(state.kept))
+        if state.bare > state.cut:
+            alone = openers[bisect_left(openers, state.cut) : bisect_left(openers, state.bare)]
+            units.update((row, row + 1) for row in alone)
         return sorted(units)
 
     def inside(self, cut: int, first: int) -> int:
@@ -156,16 +165,18 @@ class View:
         """Turns that stand in the window, as the turn limit counts them (B19)."""
         openers = self.counts.transcript.openers
         cut = max(state.cut, state.first + 1)
-        whole = bisect_left(openers, self.border) - bisect_left(openers, cut)
-        is_inside = cut < self.border and (not whole or openers[bisect_left(openers, cut)] != cut)
-        return whole + is_inside
+        at = bisect_left(openers, cut)
+        whole = bisect_left(openers, self.border) - at
+        following = openers[at] if whole else self.border
+        # The turn that the cut lies in counts while any of its rounds stands.
+        return whole + (max(cut, state.bare) < following)
 
     # --- what a state takes away ---------------------------------------------------------------------------------
 
     def settle(self, state: State) -> State:
         """The state with its offset worked out anew from its positions."""
         counts = self.counts
-        size = self.standing(state, state.cut, self.border)
+        size = self.standing(state, self.begin(state), self.border)
         if state.noted:
             size += counts.note + self.front(state) + self.row(self.inside(state.cut, state.first))
             size += sum(self.standing(state, *unit) for unit in self.left_standing(state))

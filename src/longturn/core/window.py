@@ -56,7 +56,7 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
 
 def stretches(view: View, state: State) -> list[tuple[int, int]]:
     """The stretches of rows in a window behind its system messages; the first is the message ahead of the note."""
-    behind = [(state.cut, view.border)]
+    behind = [(view.begin(state), view.border)]
     if not state.noted:
         return [(0, 0), *behind]
     ahead = (0, 0) if view.front_missing(state) else (state.first, state.first + 1)
@@ -205,7 +205,7 @@ def events(outcome: Outcome) -> tuple[Event, ...]:
         if (row, kind) not in earlier or more:
             saved.setdefault(kind, []).append(more)
     found += [_edited_event(kind, tokens) for kind, tokens in saved.items()]
-    if (state.cut, state.first, state.noted) != (before.cut, before.first, before.noted):
+    if (state.cut, state.bare, state.first) != (before.cut, before.bare, before.first) or state.noted != before.noted:
         found.append(_trimming(outcome))
     return tuple(found)
 
