@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from longturn.core.caches import ANTHROPIC, BLOCKS, DEEPSEEK, GEMINI, LONGEST_PREFIX, OPENAI, CacheRule, Prices
+from longturn.core.meter import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -109,24 +110,39 @@ def max_output_of(model: str | None) -> int | None:
     return next((tokens for pattern, tokens in _MOST_OUTPUT if pattern.search(name)), None)
 
 
-def prices_of(model: str | None) -> Prices | None:
+def prices_of(model: str | None, *, input_tokens: int = 0) -> Prices | None:
     """What a model's tokens cost in dollars, or None when it is not known; another model's are never borrowed (H15).
 
-    model: a name as for `window_of`. Where prices rise with the size of a request they are those of a small one, where
-    they change with the time of day those that hold apart from it, and where they have changed today's. Tokens served
-    from a cache cost as much as fresh ones where the data has no price for them; tokens written to one too, but 1.25
-    times as much for Claude.
+    model: a name as for `window_of`. input_tokens: how large the request is, since some prices rise with its size;
+    without it they are those of a small one. Where they change with the time of day they are those that hold apart from
+    it, and where they have changed today's. Tokens served from a cache cost as much as fresh ones where the data has no
+    price for them; tokens written to one too, but 1.25 times as much for Claude.
     """
     reference = None if model is None else _reference(model)
     info = None if reference is None else _info(reference)
     found = None if info is None else _in_force(info, date.today())
-    fresh = None if found is None else _rate(found, "input_mtok")
+    fresh = None if found is None else _rate(found, "input_mtok", input_tokens)
     if found is None or fresh is None:
         return None
-    cached, stored, output = (_rate(found, key) for key in ("cache_read_mtok", "cache_write_mtok", "output_mtok"))
+    keys = ("cache_read_mtok", "cache_write_mtok", "output_mtok")
+    cached, stored, output = (_rate(found, key, input_tokens) for key in keys)
     if stored is None:
         stored = fresh * (_WRITE if cache_rule_of(model, "").name == ANTHROPIC.name else 1)
     return Prices(fresh, fresh if cached is None else cached, stored, output or 0.0)
+
+
+def cost_of(usage: Usage, model: str | None, *, prices: Prices | None = None) -> float | None:
+    """What one call cost in dollars, its answer included, or None when the model's prices are not known (S13).
+
+    Tokens that were read from the cache and written to it have prices of their own, and a large request may have higher
+    ones (`prices_of`). prices: those that the caller knows better, for requests of any size.
+    """
+    known = prices or prices_of(model, input_tokens=usage.input_tokens)
+    if known is None:
+        return None
+    fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.written_tokens)
+    read = fresh * known.fresh + usage.cached_tokens * known.cached + usage.written_tokens * known.stored
+    return read + known.written(usage.output_tokens)
 
 
 def cache_rule_of(model: str | None, dialect: str) -> CacheRule:
@@ -205,10 +221,13 @@ def _in_force(info: "ModelInfo", today: date) -> "ModelPrice":
     return started[-1] if started else info.prices[0].prices
 
 
-def _rate(prices: "ModelPrice", key: str) -> float | None:
-    """Dollars per token, of the lowest tier."""
+def _rate(prices: "ModelPrice", key: str, input_tokens: int) -> float | None:
+    """Dollars per token of a request of this size; the tier that it reaches counts for all of its tokens."""
     price = getattr(prices, key)
-    return None if price is None else float(getattr(price, "base", price)) / _MILLION
+    if price is None:
+        return None
+    reached = [tier.price for tier in getattr(price, "tiers", ()) if input_tokens > tier.start]
+    return float(reached[-1] if reached else getattr(price, "base", price)) / _MILLION
 
 
 def _spells(clause: object, name: str) -> bool:
