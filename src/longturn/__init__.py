@@ -14,13 +14,16 @@ True
 """
 
 from longturn.api import fit, fit_request
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.edits import bound_result
 from longturn.core.policy import Budget, Policy
 from longturn.core.texts import AGENT_NOTE, CLEARED, NOTE
 from longturn.core.tokens import estimate
 from longturn.errors import ConfigError, ContextWindowExceeded, LongturnError, TranscriptError
-from longturn.fitter import Fitter, Window
+from longturn.fitter import Fitter
 from longturn.overflow import Overflow, overflow
+from longturn.shaped import Window
+from longturn.summaries import Summary, SummaryRequest
 
 __version__ = "0.1.0"
 
@@ -29,12 +32,15 @@ __all__ = [
     "CLEARED",
     "NOTE",
     "Budget",
+    "Checkpoint",
     "ConfigError",
     "ContextWindowExceeded",
     "Fitter",
     "LongturnError",
     "Overflow",
     "Policy",
+    "Summary",
+    "SummaryRequest",
     "TranscriptError",
     "Window",
     "bound_result",

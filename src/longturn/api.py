@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from longturn import catalog
+from longturn.arguments import named_policy
 from longturn.core.policy import Budget, Policy
 from longturn.dialects.base import Dialect, Native
-from longturn.fitter import Fitter, Window, named_policy
+from longturn.fitter import Fitter
 from longturn.request import leave_to_server, read_request
+from longturn.shaped import Window
 
 
 def fit(

@@ -1,74 +1,46 @@
 """`Fitter`: the fold over one growing message list; it reads and counts only what has arrived since the last call."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import is_
 from typing import Literal
 
 from longturn import catalog
+from longturn.arguments import base_of, checked, checkpoint_at, named_policy, output_room, summarizing, whole
 from longturn.core import window as windows
+from longturn.core.checkpoint import Checkpoint, is_entry
 from longturn.core.counts import Counts
-from longturn.core.events import Event
+from longturn.core.events import Observer, SummaryCompleted
 from longturn.core.fold import Base, Outcome, Route, is_over
 from longturn.core.messages import Message
 from longturn.core.meter import Meter, Usage, factor_of
-from longturn.core.policy import PRESETS, Budget, Limits, Policy
+from longturn.core.policy import Budget, Limits, Policy, Summarization
 from longturn.core.rungs import ladder
-from longturn.core.tokens import Estimator, estimator_for
+from longturn.core.tokens import estimator_for
 from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State
-from longturn.core.window import Edit
 from longturn.dialects.base import Dialect, Native
 from longturn.dialects.registry import Evidence, by_name, choose, weigh
-from longturn.errors import ConfigError, TranscriptError
+from longturn.errors import ConfigError
 from longturn.remembered import recall, remember
-from longturn.report import Report, refusal, report_of
+from longturn.report import refusal
+from longturn.shaped import Window
+from longturn.summaries import Compaction, Requests, Steps, Summaries, Summarize, drive, drive_async
 
-TOOL_FRAMING = 4
-"""Tokens of framing per tool schema (H23)."""
-VERSION = 1
+VERSION = 2
 """Of what `Fitter.dump` gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What one call would be sent, in the caller's own format; untouched messages are the caller's own objects.
+class _Call:
+    """One call as it is worked on: the decisions for it, and what it was made with."""
 
-    messages: the shaped list. system, tools: as they were given. body: the request to send, from `fit_request` only.
-    tokens: everything in it by our count, system, tools and images included. budget: the limit it was held to, in
-    tokens, 0 when off. capacity: what the model takes less the room for the answer, None when unknown.
-    events: what happened at this call, nothing where earlier decisions were only carried on (B32).
-    """
-
-    messages: list[Native]
+    dialect: Dialect
+    base: Base
+    outcome: Outcome
     system: object
     tools: object
-    tokens: int
-    budget: int
-    capacity: int | None
-    dialect: str
-    events: tuple[Event, ...]
-    body: Mapping[str, object] | None
-    _given: Sequence[Native]
-    _count: int
-    _outcome: Outcome
-    _base: Base
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything differs from the messages handed in; otherwise they are the very same objects (law 2)."""
-        # The list of what was given only grows, so that its beginning is still what this window was made of.
-        return len(self.messages) != self._count or not all(map(is_, self.messages, self._given))
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        """Every change that is in force (B32). Of a `Fitter`'s window: read it before the next `fit`."""
-        return windows.edits_in_force(self._outcome)
-
-    @property
-    def report(self) -> Report:
-        """What was kept, what was not, and why, in numbers; printed, a few plain lines."""
-        return report_of(self._outcome, self._base, self.dialect, self.budget, self.capacity)
+    count: int
 
 
 class Fitter:
@@ -77,6 +49,11 @@ class Fitter:
     It gives what `fit` gives for the same list (B35). The list is append-only; that its length, first message and the
     seam agree with the last call is checked, with `check="full"` every message is. A list that does not agree is folded
     from scratch. Arguments are those of `fit`; `system` and `tools` can be given once here or at each `fit`.
+
+    summarize: who writes the summary when messages would be left out, by the rules of the policy's `summarization`: a
+        callable that takes a `SummaryRequest`; of several, the ones behind the first are asked when it fails. Without
+        one, messages are left out without a summary.
+    observer: told of each summary's progress as it happens; all else that happens is in `Window.events`.
     """
 
     def __init__(
@@ -91,9 +68,11 @@ class Fitter:
         tools: object = None,
         dialect: Dialect | str | None = None,
         check: Literal["seam", "full"] = "seam",
+        summarize: Summarize | Sequence[Summarize] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.model = model
-        self.policy = named_policy(policy)
+        self.policy = summarizing(named_policy(policy), summarize)
         ladder(self.policy)  # a rung that does not exist is said here, not in mid-conversation
         window = catalog.window_of(model) if capacity is None else whole("capacity", capacity, least=1)
         self._taken = output_room(model, window) if max_output is None else whole("max_output", max_output, least=0)
@@ -110,12 +89,17 @@ class Fitter:
         self._factors: list[tuple[int, float]] = []
         self._priced: tuple[object, object, Base] | None = None
         self._meter = Meter(budget=self._budget.limit, capacity=self._room)
+        summarizers = (summarize,) if callable(summarize) else tuple(summarize or ())
+        self._summaries = Summaries(self.policy.summarization or Summarization(), summarizers, observer, self._spent)
+        # Checkpoints that were made here: (how many messages stood before it, the checkpoint).
+        self._made: list[tuple[int, Checkpoint]] = []
         self._begin()
 
     def _begin(self) -> None:
         """Start a transcript; what was learnt of the provider's counting stays."""
         measure = recall(self._estimator.measure, self._remembered)
         self._items: list[Native] = []
+        self._entries: list[int] = []
         self._evidence = Evidence()
         self._dialect: Dialect | None = None
         self._transcript = Transcript(measure)
@@ -125,35 +109,108 @@ class Fitter:
         self._last: tuple[int, int] | None = None
 
     def fit(self, messages: Sequence[Native], *, system: object = None, tools: object = None) -> Window:
-        """The window for a call that is made now; errors are those of `longturn.fit`."""
+        """The window for a call that is made now; errors are those of `longturn.fit`.
+
+        Where it is time for a summary and there is a summarizer, that is asked first. Raises ConfigError where it has
+        to be awaited.
+        """
+        return drive(self._fitting(messages, system, tools), self._summaries.tell)
+
+    async def fit_async(self, messages: Sequence[Native], *, system: object = None, tools: object = None) -> Window:
+        """The same from async code; the summarizer may have to be awaited."""
+        return await drive_async(self._fitting(messages, system, tools), self._summaries.tell)
+
+    def compact(self, messages: Sequence[Native] | None = None) -> Compaction:
+        """Summarize now, whatever the trigger says (S10); the next `fit` uses it. messages: the last list when None."""
+        return drive(self._compacting(messages), self._summaries.tell)
+
+    async def compact_async(self, messages: Sequence[Native] | None = None) -> Compaction:
+        """The same from async code."""
+        return await drive_async(self._compacting(messages), self._summaries.tell)
+
+    def _fitting(self, messages: Sequence[Native], system: object, tools: object) -> Steps[Window]:
+        call = self._advance(messages, system, tools)
+        if self.policy.summarization is not None and not self._summaries.refusal:
+            call = (yield from self._summarized(call, on_request=False))[0]
+        view, state = call.outcome.view, call.outcome.state
+        if is_over(view, state):
+            raise refusal(call.outcome, call.base, self._taken)
+        tokens = view.exact(state)
+        self._last = (view.border, tokens)
+        self._meter = replace(self._meter, window=tokens)
+        told, self._summaries.told = self._summaries.told, []
+        return Window(
+            messages=self._render(call.dialect, call.outcome),
+            system=call.system,
+            tools=call.tools,
+            tokens=tokens,
+            budget=self._budget.limit,
+            capacity=self._room,
+            dialect=call.dialect.name,
+            events=(*told, *windows.events(call.outcome)),
+            body=None,
+            _given=self._items,
+            _count=call.count,
+            _outcome=call.outcome,
+            _base=call.base,
+        )
+
+    def _compacting(self, messages: Sequence[Native] | None) -> Steps[Compaction]:
+        given = self._items if messages is None else messages
+        if not given:
+            return Compaction(None, self._summaries.refusal or "nothing to summarize")
+        call = self._advance(given, None, None)
+        return (yield from self._summarized(call, on_request=True))[1]
+
+    def _advance(self, messages: Sequence[Native], system: object, tools: object) -> _Call:
+        """Read what has arrived and decide."""
         system = self._system if system is None else system
         tools = self._tools if tools is None else tools
         given = checked(messages)
         dialect = self._follow(given)
         base = self._price(dialect, system, tools)
         assert self._route is not None
-        outcome = self._route.advance(base)
-        view, state = outcome.view, outcome.state
-        if is_over(view, state):
-            raise refusal(outcome, base, self._taken)
-        tokens = view.exact(state)
-        self._last = (view.border, tokens)
-        self._meter = replace(self._meter, window=tokens)
-        return Window(
-            messages=self._render(dialect, outcome),
-            system=system,
-            tools=tools,
-            tokens=tokens,
-            budget=self._budget.limit,
-            capacity=self._room,
-            dialect=dialect.name,
-            events=windows.events(outcome),
-            body=None,
-            _given=self._items,
-            _count=len(given),
-            _outcome=outcome,
-            _base=base,
+        return _Call(dialect, base, self._route.advance(base), system, tools, len(given))
+
+    def _summarized(self, call: _Call, *, on_request: bool) -> Steps[tuple[_Call, Compaction]]:
+        """Make a summary if it is time; the call as it stands with the checkpoint in force."""
+        assert self._route is not None
+        model = self._summaries.rules.model
+        request = Requests(
+            dialect=call.dialect,
+            model=self.model,
+            system=call.system,
+            tools=call.tools,
+            is_own=model is None or model == self.model,
+            window=catalog.window_of(model),
+            taken=self._taken,
+            covers=self._messages_before,
         )
+        compaction = yield from self._summaries.steps(call.outcome, request, on_request=on_request)
+        checkpoint = compaction.checkpoint
+        if checkpoint is not None:
+            before = call.outcome.view.exact(call.outcome.before)
+            self._transcript.extend([(checkpoint, call.count, False)])
+            self._made.append((self._told_of(call.count), checkpoint))
+            call = replace(call, outcome=self._route.advance(call.base))
+            after = call.outcome.view.exact(call.outcome.state)
+            self._summaries.tell(SummaryCompleted(checkpoint, tokens_before=before, tokens_after=after))
+        return call, compaction
+
+    def _messages_before(self, row: int) -> int:
+        """How many of the caller's messages stand before a row, entries not counted."""
+        rows = self._transcript.rows
+        places = (entry.position for entry in rows[row:] if entry.position >= 0)
+        return self._told_of(next(places, len(self._items)))
+
+    def _told_of(self, position: int) -> int:
+        """How many of the first items are messages, not entries."""
+        return position - bisect_left(self._entries, position)
+
+    def _spent(self, usage: object) -> None:
+        reported = Usage.of(usage)
+        if reported is not None:
+            self._meter = self._meter.plus(reported)
 
     def observe(self, usage: object) -> None:
         """Take in what the provider reported for the last window (L15): any SDK's usage object or dict, or a `Usage`.
@@ -178,14 +235,17 @@ class Fitter:
         return self._meter
 
     def dump(self) -> dict[str, object]:
-        """What a later process needs to go on without counting anew, as JSON data: calibration and measured texts.
+        """What a later process needs to go on as this one, as JSON data: calibration, checkpoints, measured texts.
 
-        No message text is in it, only digests. The windows need none of it: they follow from the messages (L9).
+        No message text is in it but that of the checkpoints. Without them, and where their entries are in the messages,
+        the windows need none of it: they follow from the messages (L9).
         """
         return {
             "version": VERSION,
             "estimator": self._estimator.name,
             "factors": [list(entry) for entry in self._factors],
+            "checkpoints": [[messages, checkpoint.entry()] for messages, checkpoint in self._made],
+            "failed_summaries": self._summaries.failures,
             "measured": {key: list(counts) for key, counts in remember(self._transcript.rows).items()},
         }
 
@@ -199,11 +259,14 @@ class Fitter:
                 f"the dump is of version {dumped.get('version')!r}, estimator {dumped.get('estimator')!r}; this fitter "
                 f"takes version {VERSION}, estimator {self._estimator.name!r}"
             )
-        factors, measured = dumped.get("factors"), dumped.get("measured")
-        if not isinstance(factors, list) or not isinstance(measured, Mapping):
-            raise ConfigError("the dump lacks its lists of factors and measured texts")
+        factors, measured, made = dumped.get("factors"), dumped.get("measured"), dumped.get("checkpoints")
+        if not isinstance(factors, list) or not isinstance(measured, Mapping) or not isinstance(made, list):
+            raise ConfigError("the dump lacks its lists of factors, checkpoints and measured texts")
         self._remembered = {str(key): tuple(counts) for key, counts in measured.items()}
         self._factors = [(int(row), float(factor)) for row, factor in factors]
+        self._made = [(int(messages), Checkpoint.of(entry)) for messages, entry in made]
+        failures = dumped.get("failed_summaries")
+        self._summaries.failures = failures if isinstance(failures, int) else 0
         self._begin()
         return self
 
@@ -226,17 +289,31 @@ class Fitter:
             self._transcript.system_apart = dialect.system_apart
             self._route = Route(Counts(self._transcript, self.policy, self._estimator), rules, self._limits)
             self._route.factors = self._factors
-        pin, before = self.policy.pin, given[seen - 1] if seen else None
-        arrived = []
-        for position in range(seen, len(given)):
-            item = given[position]
-            pinned = pin is not None and bool(pin(item))
-            arrived += [(message, position, pinned) for message in dialect.read(item, before, position)]
-            before = item
+        arrived = list(self._arrived(dialect, given, seen))
+        self._items += given[seen:]
         if arrived or not seen:
             self._transcript.extend(arrived)
-        self._items += given[seen:]
         return dialect
+
+    def _arrived(
+        self, dialect: Dialect, given: Sequence[Native], seen: int
+    ) -> Iterator[tuple[Message | Checkpoint, int, bool]]:
+        """What the items behind the first `seen` say, and the checkpoints that were made where they stand."""
+        pin, made, number = self.policy.pin, dict(self._made), self._told_of(seen)
+        before = next((given[place] for place in range(seen - 1, -1, -1) if not is_entry(given[place])), None)
+        for position in range(seen, len(given)):
+            item = given[position]
+            if is_entry(item):
+                self._entries.append(position)
+                yield checkpoint_at(item, position), position, False
+                continue
+            pinned = pin is not None and bool(pin(item))
+            for message in dialect.read(item, before, position):
+                yield message, position, pinned
+            before = item
+            number += 1
+            if number in made:
+                yield made[number], position, False
 
     def _continues(self, given: Sequence[Native]) -> bool:
         """Whether the list is the last one with more behind it (B35)."""
@@ -265,51 +342,3 @@ class Fitter:
             self._rendered = dialect.render(windows.messages(view, state, settled))
         self._rendered_for = (settled, (state, self._transcript.note))
         return self._rendered + dialect.render(windows.edited(view, state, settled, view.border))
-
-
-def base_of(dialect: Dialect, estimator: Estimator, system: object, tools: object) -> Base:
-    """Tokens of a system prompt and of tool definitions in any form that the dialect takes (H23)."""
-    system_tokens = sum(estimator.tokens(estimator.measure(text)) for text in dialect.system_texts(system))
-    tool_tokens = 0
-    for tool in as_tools(tools):
-        for texts in dialect.tool_texts(tool):
-            tool_tokens += TOOL_FRAMING + estimator.tokens(estimator.measure("\n".join(texts)))
-    return Base(system_tokens, tool_tokens)
-
-
-def named_policy(policy: Policy | str | None) -> Policy:
-    """A policy as it is, a preset by its name, or the default. Raises ConfigError for an unknown name."""
-    if isinstance(policy, Policy):
-        return policy
-    preset = PRESETS.get(policy or "default")
-    if preset is None:
-        raise ConfigError(f"no policy is called {policy!r}: use one of {', '.join(PRESETS)}")
-    return preset()
-
-
-def output_room(model: str | None, window: int | None) -> int:
-    """What is kept free for the answer when the request names no limit: the model's, at most a quarter (B10)."""
-    return 0 if window is None else min(catalog.max_output_of(model) or 0, window // 4)
-
-
-def whole(name: str, value: object, *, least: int) -> int:
-    """A whole number of at least `least`. Raises ConfigError naming the argument."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
-
-
-def checked(messages: object) -> Sequence[Native]:
-    """The messages as they are. Raises TranscriptError for what is no list."""
-    if isinstance(messages, Mapping):
-        raise TranscriptError("messages must be a list, got an object: is it a request body? Use fit_request for that")
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise TranscriptError(f"messages must be a list, got {type(messages).__name__}")
-    return messages
-
-
-def as_tools(tools: object) -> Sequence[object]:
-    """Tool definitions as a sequence; a single one counts as one."""
-    if tools is None:
-        return ()
-    return tools if isinstance(tools, Sequence) and not isinstance(tools, str) else (tools,)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from longturn import catalog
+from longturn.arguments import TOOL_FRAMING, as_tools
 from longturn.core.counts import Counts
 from longturn.core.measure import Measure, measured
 from longturn.core.messages import Message, Reasoning, ToolResult
@@ -14,7 +15,6 @@ from longturn.core.tokens import Estimator, estimator_for
 from longturn.core.transcript import Transcript
 from longturn.dialects.base import Dialect, Native
 from longturn.dialects.registry import by_name, detect
-from longturn.fitter import TOOL_FRAMING, as_tools
 
 LARGEST = 10
 """How many of the largest messages are named."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longturn import catalog
+from longturn.arguments import base_of, output_room
 from longturn.core.caches import CacheRule
 from longturn.core.counts import Counts
 from longturn.core.misses import needs_of
@@ -17,7 +18,6 @@ from longturn.core.transcript import Transcript
 from longturn.core.view import Rules
 from longturn.dialects.logs import Conversation
 from longturn.dialects.registry import by_name
-from longturn.fitter import base_of, output_room
 
 TOTALS = (
     "rejected",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longturn.core.fold import Base, Outcome
-from longturn.core.window import Edit, edits_in_force, standing_rows
+from longturn.core.window import Edit, edits_in_force, is_summarized, standing_rows
 from longturn.errors import ContextWindowExceeded
 
 
@@ -15,6 +15,7 @@ class Report:
 
     total, sent: tokens of the whole transcript and of the window, both with system and tools. messages: how many the
     transcript has. whole_results, cleared_results: tool results in the window. left_out: messages that are not in it.
+    checkpoint: tokens of the one that stands for them, 0 without.
     saved: tokens by kind of edit. edits: how many by kind. repairs: what was mended, in words.
     """
 
@@ -32,6 +33,7 @@ class Report:
     whole_results: int
     cleared_results: int
     left_out: int
+    checkpoint: int
     edits: Mapping[str, int]
     saved: Mapping[str, int]
     repairs: tuple[str, ...]
@@ -68,6 +70,7 @@ def report_of(outcome: Outcome, base: Base, dialect: str, limit: int, capacity: 
         whole_results=len(results) - cleared - number["trimmed"],
         cleared_results=cleared,
         left_out=view.border - len(standing),
+        checkpoint=view.mark(state) if is_summarized(view, state) else 0,
         edits=dict(number),
         saved={kind: tokens for kind, tokens in saved.items() if tokens},
         repairs=tuple(_repair(edit) for edit in edits if edit.kind == "repaired"),
@@ -99,6 +102,8 @@ def _lines(report: Report) -> list[str]:
         f"Kept: {report.kept_messages:,} of {_number(report.messages, 'message')}, {whole} whole.",
         f"In all: {turns}, {rounds}; system {report.system:,} tokens, tools {report.tools:,}.",
     ]
+    if report.checkpoint:
+        lines.append(f"A checkpoint of {_number(report.checkpoint, 'token')} stands for what was left out.")
     for kind, (what, how) in _WHAT.items():
         if report.edits.get(kind):
             saved = _number(report.saved.get(kind, 0), "token")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longturn.core.policy import Policy
+from longturn.core.rungs import RUNGS
 from longturn.dialects.base import Dialect, Native, find
 from longturn.dialects.registry import Evidence, by_name, choose, weigh
 from longturn.errors import TranscriptError
@@ -131,4 +132,4 @@ def _served(body: Mapping[str, object]) -> Iterable[str]:
     if any(kind.startswith("clear_tool_uses") for kind in kinds):
         yield from ("images", "results", "arguments")
     if any(kind.startswith("compact") for kind in kinds) or body.get("truncation") == "auto":
-        yield from ("images", "results", "arguments", "turns", "rounds")
+        yield from RUNGS

@@ -14,7 +14,7 @@ from longturn.against.wire import Server
 from longturn.api import fit as fit_messages
 from longturn.api import fit_request
 from longturn.catalog import window_of
-from longturn.cli import replay_screens, screens
+from longturn.cli import config, replay_screens, screens
 from longturn.cli.outputs import (
     html_page,
     inspection_json,
@@ -29,11 +29,12 @@ from longturn.cli.outputs import (
 from longturn.cli.replay import NAMED, Replayed, Settings, Unread, policies_of, replay_files, send
 from longturn.cli.sizes import tokens_of
 from longturn.cli.sources import STDIN, Run, Source, chosen, read_bytes, read_source, title, within
+from longturn.core.policy import Policy
 from longturn.core.tokens import estimate
 from longturn.errors import ConfigError, TranscriptError
-from longturn.fitter import Window
 from longturn.inspection import Inspection, combined
 from longturn.inspection import inspect as inspect_messages
+from longturn.shaped import Window
 
 app = typer.Typer(
     name="longturn",
@@ -99,8 +100,8 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME|FILE",
-        help=f"A policy to compare, once for each: {', '.join(NAMED)}, or a TOML or JSON file with a policy's keys. "
-        "Without it: all that have a name.",
+        help=f"A policy to compare, once for each: {', '.join(NAMED)}, or a configuration file (YAML), or a "
+        "TOML or JSON file with a policy's keys. Without it: all that have a name.",
     ),
 ]
 Jobs = Annotated[
@@ -129,6 +130,9 @@ def longturn(
     """Keep long agent turns inside a model's context window."""
 
 
+app.add_typer(config.app)
+
+
 @app.command(short_help="Shape a request, a list or a log so that it fits.")
 def fit(
     file: File,
@@ -136,7 +140,13 @@ def fit(
     budget: Budget = None,
     capacity: Capacity = None,
     max_output: MaxOutput = None,
-    policy: Annotated[str, typer.Option(metavar="default|seed", help="Which rules shape it.")] = "default",
+    policy: Annotated[
+        str | None, typer.Option(metavar="default|seed", help="Which rules shape it, instead of those of --config.")
+    ] = None,
+    configured: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", envvar=config.VARIABLE, help="A configuration file (YAML)."),
+    ] = None,
     dialect: DialectName = None,
     run: RunChoice = None,
     out: Annotated[
@@ -160,11 +170,13 @@ def fit(
         source = read_source(data, file, strict=True)
         one = chosen(source, run)
         step("Fitting")
-        window = _fitted(one, model, limit, room, taken, policy, dialect)
+        said = config.applied(configured, policy, one, model)
+        answer = said.max_output if taken is None else taken
+        window = _fitted(one, model, limit, room or said.window, answer, said.policy, dialect)
         step("Writing")
         indent = 2 if out is None and screens.is_terminal() else None
         written = strict_json(shaped(one, window, model, taken), indent=indent)
-    notes = _fit_notes(source, one, window, model, limit)
+    notes = [*said.notes, *_fit_notes(source, one, window, model, limit)]
     if written.replaced:
         notes.append(f"Halves of characters (lone surrogates) that were written as U+FFFD: {written.replaced}.")
     write(written.data, out)
@@ -321,7 +333,7 @@ def _fitted(
     budget: int | None,
     capacity: int | None,
     max_output: int | None,
-    policy: str,
+    policy: Policy | str,
     dialect: str | None,
 ) -> Window:
     found = run.conversation

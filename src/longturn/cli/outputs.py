@@ -15,11 +15,11 @@ from longturn.cli.replay import Replayed
 from longturn.cli.sources import STDIN, Run
 from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
-from longturn.fitter import Window
 from longturn.inspection import Inspection
 from longturn.page import page
 from longturn.replays import as_json
 from longturn.request import new_body, put
+from longturn.shaped import Window
 
 _LONE = re.compile("[\ud800-\udfff]")
 

@@ -30,6 +30,7 @@ class Counts:
     """
 
     __slots__ = (
+        "_marks",
         "_notes",
         "_savings",
         "_seen",
@@ -72,6 +73,7 @@ class Counts:
         self._savings: dict[tuple[str, int], int] = {}
         self._notes: dict[str, int] = {}
         self._seen = 0
+        self._marks: dict[str, int] = {}
         self.note = self.of_text(NOTE) + FRAMING
         self.placeholder = self.of_text(PLACEHOLDER) + FRAMING
         self.empty_answer = self.of_text(EMPTY_ANSWER)
@@ -83,6 +85,13 @@ class Counts:
     def of_message(self, message: Message) -> int:
         """Tokens of a message that stands for itself, with framing."""
         return self._of_measure(measured(message, self.transcript.measure), continues=False)
+
+    def of_mark(self, message: Message) -> int:
+        """The same of a note or a checkpoint, counted once."""
+        text = message.text
+        if text not in self._marks:
+            self._marks[text] = self.of_message(message)
+        return self._marks[text]
 
     def update(self) -> None:
         """Follow the transcript: rows that were settled at the last update stand, the rest is counted anew."""

@@ -4,13 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Reason = Literal["token_budget", "turn_limit", "overflow_recovery"]
+from longturn.core.checkpoint import Checkpoint
+
+Reason = Literal["token_budget", "turn_limit", "overflow_recovery", "checkpoint"]
 Source = Literal["estimate", "calibrated", "provider"]
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryTrimmed:
-    """Turns or rounds were left out (H27). Tokens count the whole request as it would have been and is now sent.
+    """Turns or rounds were left out (H27), or a checkpoint stands for them (reason "checkpoint").
+
+    Tokens count the whole request as it would have been and is now sent.
 
     dropped_messages: messages that left the window, our note not counted. dropped_turns, dropped_rounds: whole ones
     among them. kept_turns: turns that stand. token_budget: the limit, 0 when off. source: where the numbers come from.
@@ -75,6 +79,43 @@ class HistoryRepaired:
     repairs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SummaryStarted:
+    """A summarizer is asked (S10). messages, tokens: what it is to cover. max_tokens: how long it may be."""
+
+    messages: int
+    tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDelta:
+    """A piece of a summary that is being written; what was written so far is void when a `SummaryStarted` follows."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCompleted:
+    """A summary is done: keep `checkpoint.entry()` with the messages (S8); or it failed, and `error` says why (S9).
+
+    failures: how many attempts in a row have failed. tokens_before, tokens_after: of the window without and with it.
+    """
+
+    checkpoint: Checkpoint | None
+    error: str = ""
+    failures: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SummariesStopped:
+    """No further summary is tried in this session, after so many failures in a row (S9); the ladder does the work."""
+
+    failures: int
+
+
 Event = (
     HistoryTrimmed
     | ResultsCleared
@@ -83,5 +124,9 @@ Event = (
     | ResultsTrimmed
     | ThinkingDropped
     | HistoryRepaired
+    | SummaryStarted
+    | SummaryDelta
+    | SummaryCompleted
+    | SummariesStopped
 )
 Observer = Callable[[Event], object]

@@ -107,7 +107,7 @@ class Route:
         """One inner border. Most need no decision: the same turn and numbers, and still under the ceiling."""
         state, transcript = self.state, self.counts.transcript
         known = (self._opener_at(border), self._factor_at(border))
-        always = bool(transcript.pinned or self.counts.policy.pruning)
+        always = bool(transcript.pinned or self.counts.policy.pruning or transcript.checkpoints)
         if state is not None and known == self._known and not always:
             size = self._rounded + state.offset + self.counts.tokens[border]
             if size <= self._ceiling:
@@ -167,6 +167,7 @@ class Route:
 def decide(view: View, state: State) -> State:
     """What is done at one border, in order (B4)."""
     # Judged before pruning: once a front breaks, shaping goes on to the target, not just below the limit (B8).
+    state = adopt(view, state)
     is_due = view.size(state) > view.ceiling(state)
     if view.counts.policy.pruning:
         state = prune(view, state, view.counts.policy.pruning)
@@ -181,6 +182,17 @@ def decide(view: View, state: State) -> State:
     if is_over(view, state) and view.counts.policy.emergency_trim:
         state = _trim_newest(view, state)
     return state
+
+
+def adopt(view: View, state: State) -> State:
+    """The newest checkpoint takes the note's place, and what it covers is left out (S8, B33)."""
+    transcript = view.counts.transcript
+    newest = transcript.latest(view.border)
+    if newest <= state.checkpoint:
+        return state
+    # The newest unit stays, even where a list ends behind a checkpoint that covers it all.
+    cut = max(state.cut, min(transcript.checkpoints[newest].cut, view.newest))
+    return cut_at(view, state._replace(checkpoint=newest), cut, "checkpoint")
 
 
 def _climb(view: View, state: State) -> State:

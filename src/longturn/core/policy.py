@@ -220,7 +220,7 @@ class Policy:
     keep_tools: frozenset[str] = frozenset()
     cleared_texts: Mapping[str, str] = field(default_factory=dict)
     pin: Callable[[object], bool] | None = None
-    rungs: tuple[str, ...] = ("images", "results", "arguments", "turns", "rounds")
+    rungs: tuple[str, ...] = ("images", "results", "arguments", "answers", "turns", "rounds")
     pruning: Pruning | None = None
     summarization: Summarization | None = None
     emergency_trim: bool = False

@@ -112,7 +112,7 @@ def shorten_arguments(view: View, state: State, target: int) -> State:
 
 
 def drop_answers(view: View, state: State, target: int) -> State:
-    """The oldest rounds are left out, first those of old turns; what the users said stays, word for word.
+    """The oldest rounds are left out, first those of old turns; what users said stays, as far as the whole share goes.
 
     Users' messages are small, and they are what an agent must not forget: what to do, and what never to do.
     """
@@ -167,10 +167,18 @@ def cut_at(view: View, state: State, row: int, cause: str) -> State:
 
 
 def _bare_at(view: View, state: State, row: int, cause: str) -> State:
-    """The state with nothing but the users' messages between the cut and `row`."""
+    """The state with nothing but the newest users' messages before `row`, as many as fit in the whole share."""
     bare, kept = _landing(view, row)
-    cut = max(state.cut, state.first + 1)
-    return edit(view, state, view.counts.transcript.lead - 1, cut=cut, bare=bare, kept=kept, noted=True, cause=cause)
+    openers = view.counts.transcript.openers
+    cut, room = max(state.cut, state.first + 1), view.limits.whole
+    at = bisect_left(openers, bare)
+    while at and openers[at - 1] >= cut and view.row(openers[at - 1]) <= room:
+        at -= 1
+        room -= view.row(openers[at])
+    if at and openers[at - 1] >= cut:
+        cut = openers[at] if at < len(openers) and openers[at] < bare else bare
+    lead = view.counts.transcript.lead
+    return edit(view, state, lead - 1, cut=cut, bare=bare, kept=kept, noted=True, cause=cause)
 
 
 def _landing(view: View, row: int) -> tuple[int, int]:

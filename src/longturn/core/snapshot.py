@@ -3,10 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from longturn.core.checkpoint import text_of
 from longturn.core.fold import Base, Outcome
 from longturn.core.meter import MOST_FACTOR, Snapshot
 from longturn.core.policy import NO_LIMIT
-from longturn.core.view import View
+from longturn.core.view import State, View
 
 RECENT = 5
 """How many turns, or rounds, the size of the next ones is taken from."""
@@ -20,18 +21,17 @@ def snapshot_of(
     budget: int,
     capacity: int | None,
     factor: float = 1.0,
-    checkpoint: int = 0,
-    ceiling: int | None = None,
+    ceiling: float | None = None,
 ) -> Snapshot:
     """The snapshot of a call (S14).
 
-    window, budget, capacity, factor: as `Snapshot` has them. checkpoint: tokens of the summary that stands in the
-    window, in our count. ceiling: where the next shaping begins, in our count, when that is not the fold's own ceiling,
-    since a summary comes before it.
+    window, budget, capacity, factor: as `Snapshot` has them. ceiling: where the next shaping begins, in our count, where
+    that is not the fold's own ceiling since a summary is due before it.
     """
     view, state = outcome.view, outcome.state
+    checkpoint = _checkpoint(view, state)
     system = base.system + view.counts.tokens[view.counts.transcript.lead]
-    reached = view.ceiling(state) if ceiling is None else min(ceiling, view.ceiling(state))
+    reached = view.ceiling(state) if ceiling is None else min(int(ceiling), view.ceiling(state))
     # "No limit" is a number, which a calibration has divided.
     free = None if reached > NO_LIMIT // (2 * MOST_FACTOR) else max(0, reached - view.size(state))
     return Snapshot(
@@ -47,6 +47,13 @@ def snapshot_of(
         turns_left=_left(view, free, _turns(view)),
         rounds_left=_left(view, free, _rounds(view)),
     )
+
+
+def _checkpoint(view: View, state: State) -> int:
+    """Tokens of summaries in the window: in the note's place, and where the list itself begins with one."""
+    transcript, first = view.counts.transcript, state.first
+    marked = view.mark(state) if state.noted and text_of(transcript.mark(state.checkpoint)) else 0
+    return marked + (view.row(first) if first >= 0 and text_of(transcript.rows[first].message) else 0)
 
 
 def _turns(view: View) -> Sequence[int]:

@@ -3,6 +3,12 @@
 NOTE = "[Earlier messages were left out here to keep the conversation inside the model's context window.]"
 """Stands directly behind the first user message when turns or rounds were left out (B17)."""
 
+CHECKPOINT = (
+    "[Checkpoint: the conversation up to here was summarized to keep it inside the model's context window. "
+    "The summary follows; go on from it.]"
+)
+"""Begins the message that stands in the note's place where a checkpoint is in force (B33); its text comes behind."""
+
 CLEARED = (
     "[This tool result was cleared to keep the conversation inside the model's context. "
     "Run the tool again if you need it.]"

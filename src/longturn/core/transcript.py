@@ -6,8 +6,9 @@ It holds what is true whatever the model: structure and measured texts. It decid
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from longturn.core.checkpoint import BEGINNING, Checkpoint, Landed, digests, text_of
 from longturn.core.measure import MeasureText, measured
-from longturn.core.messages import Message
+from longturn.core.messages import Message, user
 from longturn.core.repair import Repair, Row, mend
 from longturn.core.texts import NOTE, PLACEHOLDER
 
@@ -25,15 +26,21 @@ class Transcript:
     lead: the number of leading system messages. first: the first user message, -1 while there is none.
     noted: the caller handed back a window of ours, and rows before the first one here were left out of it (B18).
     system_apart: a system message may not stand directly behind an answer (Anthropic); set it before anything arrives.
-    note, placeholder: the caller's own objects of our note and placeholder, so that they come back as they are.
+    note, placeholder: the caller's own objects of our note (or of the checkpoint in its place) and placeholder, so that
+    they come back as they are.
+    checkpoints: those that apply here, each with the border from which on it is in force (S8, B33).
     """
 
     __slots__ = (
         "_answering",
         "_calling",
+        "_digests",
+        "_landed",
+        "_landing",
         "_mode",
         "_tail",
         "answers",
+        "checkpoints",
         "first",
         "lead",
         "measure",
@@ -62,14 +69,23 @@ class Transcript:
         self.noted = False
         self.note: Message | None = None
         self.placeholder: Message | None = None
+        self.checkpoints: list[Landed] = []
+        self._landing: list[tuple[Checkpoint, int]] = []
+        self._landed = 0
+        self._digests = [BEGINNING]
         self._tail: list[Row] = []
         self._answering = self._calling = False
         self._mode = "lead"
 
-    def extend(self, arrived: Iterable[tuple[Message, int, bool]]) -> None:
-        """Append messages, each with its index in the caller's list and whether it is pinned."""
+    def extend(self, arrived: Iterable[tuple[Message | Checkpoint, int, bool]]) -> None:
+        """Append messages and checkpoints, each with its index in the caller's list and whether it is pinned."""
         self._reopen()
-        for message, position, pinned in arrived:
+        for arriving, position, pinned in arrived:
+            if isinstance(arriving, Checkpoint) and self._mode != "lead":
+                self._landing.append((arriving, position))
+                continue
+            # A list that begins with a checkpoint: what it covers is not here, so it is what the user said first.
+            message = arriving.message if isinstance(arriving, Checkpoint) else arriving
             if self._is_ours(message):
                 continue
             same = False
@@ -91,6 +107,25 @@ class Transcript:
         after = bisect_right(self.openers, row)
         return self.openers[after - 1] if after else -1
 
+    def latest(self, border: int) -> int:
+        """The index of the newest checkpoint that is in force at a border, -1 for none."""
+        return bisect_right(self.checkpoints, border, key=lambda landed: landed.at) - 1
+
+    def mark(self, checkpoint: int) -> Message:
+        """What stands where something was left out: the checkpoint of this index, or the note for -1 (B17, B33)."""
+        return self.checkpoints[checkpoint].checkpoint.message if checkpoint >= 0 else self.note or user(NOTE)
+
+    def digest(self, row: int) -> str:
+        """Of what the rows before `row` say (B33)."""
+        return self._digested(row)[row].hex()
+
+    def _digested(self, until: int) -> list[bytes]:
+        """Entry i: of the rows before i. What stands before the running round is digested once."""
+        known = self._digests
+        del known[self.settled + 1 :]
+        known += digests((row.message for row in self.rows[len(known) - 1 : until]), known[-1])
+        return known
+
     def _is_ours(self, message: Message) -> bool:
         """Whether this is our own placeholder or note, by exact text and place together (B18, B28, H9)."""
         if self._mode == "rest":
@@ -105,7 +140,7 @@ class Transcript:
         if leading and text == PLACEHOLDER:
             self.placeholder = message
             return True
-        if not leading and text == NOTE and self.note is None:
+        if not leading and self.note is None and (text == NOTE or text_of(message)):
             self.note, self.noted = message, True
             return True
         return False
@@ -113,7 +148,8 @@ class Transcript:
     def _settle(self) -> None:
         self._append_tail()
         self.settled = len(self.rows)
-        self._tail = []
+        self._landed = len(self.checkpoints)
+        self._tail, self._landing = [], []
 
     def _reopen(self) -> None:
         """Forget how the running round was arranged; its rows are still in `_tail`."""
@@ -124,13 +160,33 @@ class Transcript:
                 places.pop()
         while self.repairs and self.repairs[-1][0] >= start:
             self.repairs.pop()
+        del self.checkpoints[self._landed :]
         if self.first >= start:
             self.first = -1
         self.lead = min(self.lead, start)
 
     def _append_tail(self) -> None:
-        if not self._tail:
-            return
+        if self._tail:
+            self._append_rows()
+        for checkpoint, position in self._landing:
+            self._land(checkpoint, position)
+
+    def _land(self, checkpoint: Checkpoint, position: int) -> None:
+        """Take a checkpoint up where what it covers is found; the same one again, or one of another list, is not."""
+        at = cut = len(self.rows)
+        if checkpoint.digest is not None:
+            places = self._digested(at)
+            found = [place for place, digest in enumerate(places) if digest.hex() == checkpoint.digest]
+            if not found:
+                why = "the checkpoint is not of what stands before it here, so it was left out"
+                self.repairs.append((self.settled, Repair(position, why)))
+                return
+            cut = found[-1]
+        twin = self.checkpoints[-1].checkpoint if self.checkpoints else None
+        if twin is None or (twin.text, twin.digest) != (checkpoint.text, checkpoint.digest):
+            self.checkpoints.append(Landed(at, cut, checkpoint))
+
+    def _append_rows(self) -> None:
         mended = mend(self._tail, self.measure, self.system_apart)
         if self._tail[0].message.role == "assistant":
             self.answers.append(len(self.rows))

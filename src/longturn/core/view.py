@@ -25,6 +25,7 @@ class State(NamedTuple):
 
     first: the user message that stands in front, -1 while there is none.
     cut: rows between the first message and this one are left out. noted: something was left out, so the note stands.
+    checkpoint: the index of the one that stands in the note's place, -1 for none (B33).
     bare: of the rows from the cut up to this one, only the users' messages stand.
     cleared, shortened: clearable results and long arguments before these rows are replaced.
     images: results whose images gave way to a text while the rest stood (B12).
@@ -39,6 +40,7 @@ class State(NamedTuple):
     first: int
     cut: int
     noted: bool = False
+    checkpoint: int = -1
     bare: int = 0
     cleared: int = 0
     images: tuple[int, ...] = ()
@@ -178,11 +180,15 @@ class View:
         counts = self.counts
         size = self.standing(state, self.begin(state), self.border)
         if state.noted:
-            size += counts.note + self.front(state) + self.row(self.inside(state.cut, state.first))
+            size += self.mark(state) + self.front(state) + self.row(self.inside(state.cut, state.first))
             size += sum(self.standing(state, *unit) for unit in self.left_standing(state))
         elif self.headless():
             size += counts.placeholder
         return state._replace(offset=size - counts.tokens[self.border])
+
+    def mark(self, state: State) -> int:
+        """Tokens of the note, or of the checkpoint that stands in its place, with framing."""
+        return self.counts.of_mark(self.counts.transcript.mark(state.checkpoint))
 
     def front(self, state: State) -> int:
         """Tokens of the user message in front of the note."""

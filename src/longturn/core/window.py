@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Literal
 
 from longturn.core import edits
+from longturn.core.checkpoint import text_of
 from longturn.core.events import (
     ArgumentsShortened,
     Event,
@@ -19,7 +20,7 @@ from longturn.core.events import (
 )
 from longturn.core.fold import Outcome
 from longturn.core.messages import Message, user
-from longturn.core.texts import NOTE, PLACEHOLDER
+from longturn.core.texts import PLACEHOLDER
 from longturn.core.view import State, View
 
 Kind = Literal["left_out", "cleared", "images", "arguments", "thinking", "trimmed", "pruned", "repaired"]
@@ -46,7 +47,7 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     ahead, *behind = stretches(view, state)
     if state.noted:
         window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
-        window.append(transcript.note or user(NOTE))
+        window.append(transcript.mark(state.checkpoint))
     elif view.headless():
         window.append(transcript.placeholder or user(PLACEHOLDER))
     for start, end in behind:
@@ -173,13 +174,18 @@ def edits_in_force(outcome: Outcome) -> tuple[Edit, ...]:
         found.append(Edit("left_out", -1, "left out before this list began"))
     if transcript.placeholder is None and (view.front_missing(state) if state.noted else view.headless()):
         found.append(Edit("repaired", -1, "a user message was put in front of the first answer"))
-    reason = "turn limit" if state.cause == "turn_limit" else "token budget"
+    reason = _REASONS.get(state.cause, "token budget")
     gone = set(range(view.border)) - standing_rows(view, state)
     found += [Edit("left_out", transcript.rows[row].position, reason, view.row(row)) for row in sorted(gone)]
     for row, kind, saved in sorted(_edits_of(view, state)):
         cause = "age" if kind == "pruned" else "token budget"
         found.append(Edit(kind, transcript.rows[row].position, cause, saved))
     return tuple(found)
+
+
+def is_summarized(view: View, state: State) -> bool:
+    """Whether a checkpoint stands in the window, one that was handed back included."""
+    return state.noted and bool(text_of(view.counts.transcript.mark(state.checkpoint)))
 
 
 def standing_rows(view: View, state: State) -> set[int]:
@@ -205,9 +211,14 @@ def events(outcome: Outcome) -> tuple[Event, ...]:
         if (row, kind) not in earlier or more:
             saved.setdefault(kind, []).append(more)
     found += [_edited_event(kind, tokens) for kind, tokens in saved.items()]
-    if (state.cut, state.bare, state.first) != (before.cut, before.bare, before.first) or state.noted != before.noted:
+    if (state.cut, state.bare, state.first) != (before.cut, before.bare, before.first) or (
+        (state.noted, state.checkpoint) != (before.noted, before.checkpoint)
+    ):
         found.append(_trimming(outcome))
     return tuple(found)
+
+
+_REASONS: Mapping[str, str] = {"turn_limit": "turn limit", "checkpoint": "checkpoint"}
 
 
 def _edited_event(kind: Kind, tokens: list[int]) -> Event:
@@ -235,7 +246,7 @@ def _trimming(outcome: Outcome) -> HistoryTrimmed:
         dropped_turns=view.turns(before) - view.turns(state),
         dropped_rounds=len(gone.intersection(view.counts.transcript.answers)),
         kept_turns=view.turns(state),
-        reason="turn_limit" if state.cause == "turn_limit" else "token_budget",
+        reason=state.cause if state.cause in ("turn_limit", "checkpoint") else "token_budget",  # type: ignore[arg-type]
         token_budget=view.limits.budget,
         tokens_before=view.exact(before),
         tokens_after=view.exact(state),

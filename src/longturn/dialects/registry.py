@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from longturn.core.checkpoint import is_entry
 from longturn.dialects import anthropic, gemini, openai_chat, openai_responses
 from longturn.dialects.base import Dialect, Native
 from longturn.errors import ConfigError
@@ -42,6 +43,8 @@ def weigh(evidence: Evidence, items: Iterable[Native]) -> Evidence:
         return evidence
     excluded = set(evidence.excluded)
     for item in items:
+        if is_entry(item):
+            continue
         if not evidence.count and _is_system(item):
             # Where a user's message must stand first, the system prompt stands beside the list.
             excluded |= {dialect.name for dialect in DIALECTS if dialect.user_first}
