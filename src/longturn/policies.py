@@ -1,4 +1,4 @@
-"""Policies out of files: TOML or JSON with the keys of `Policy`, each one checked. It opens no file, reads no YAML."""
+"""Policies out of files: a configuration in YAML, or TOML or JSON with the keys of `Policy`. It opens no file."""
 
 import difflib
 import json
@@ -9,11 +9,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from longturn.config import read
 from longturn.core.policy import Policy, Pruning
 from longturn.core.rungs import ladder
 from longturn.errors import ConfigError
 
 _ONLY_IN_PYTHON = frozenset({"pin", "estimator"})
+_ONLY_IN_YAML = "summarization"
+_YAML = (".yaml", ".yml")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 Settings = TypeVar("Settings", Policy, Pruning)
@@ -23,9 +26,11 @@ def read_policy(data: bytes, name: str) -> Policy:
     """The policy that a file describes: keys as `Policy` spells them, or in camelCase, and a table `pruning`.
 
     name: what messages call the file; a policy that has no `name` of its own is called by its stem. A null says
-    nothing. Raises ConfigError with file and line for what is neither TOML nor JSON, an unknown key (naming the nearest
-    one) and a value that the key does not take.
+    nothing. Of a configuration file (.yaml, .yml) the policy is taken. Raises ConfigError with file and line for what
+    is neither TOML nor JSON, an unknown key (naming the nearest one) and a value that the key does not take.
     """
+    if PurePath(name).suffix.lower() in _YAML:
+        return read(data, name).policy
     text, table = _parsed(data, name)
     source = _Source(name, text)
     pruning = table.pop("pruning", None)
@@ -82,6 +87,8 @@ def _filled(settings: Settings, table: Mapping[str, object], source: _Source) ->
             raise source.error(written, f"there is no key {written!r}{_nearest(key, known)}")
         if key in _ONLY_IN_PYTHON:
             raise source.error(written, f"{written} is code: it can be set in Python only")
+        if key == _ONLY_IN_YAML:
+            raise source.error(written, f"{written} is a section of a configuration file (.yaml): write it there")
         if key in seen:
             raise source.error(written, f"{key} is set twice, in two spellings: keep one")
         seen.add(key)

@@ -1,6 +1,8 @@
 """Prints the page docs/cli.md: the commands as their own help describes them, the same on every machine."""
 
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from typer.main import get_command
 
@@ -81,7 +83,7 @@ def page() -> str:
     group = get_command(app)
     with group.make_context("longturn", [], resilient_parsing=True) as top:
         sections = [_INTRODUCTION]
-        for name, command in group.commands.items():  # type: ignore[attr-defined]
+        for name, command in _leaves(group):
             context = command.make_context(name, [], parent=top, resilient_parsing=True)
             usage = " ".join(command.collect_usage_pieces(context)).replace("{FILE}", "FILE")
             lines = [f"## `longturn {name}`", "", f"```text\nlongturn {name} {usage}\n```", "", command.help, ""]
@@ -93,6 +95,15 @@ def page() -> str:
                     lines.append(f"| `{left}` | {right} |")
             sections.append("\n".join(lines) + "\n")
     return "\n".join([*sections, _INSPECTION])
+
+
+def _leaves(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command by its full name, those of a group behind its name."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(command, f"{before}{name} ")
+        else:
+            yield before + name, command
 
 
 if __name__ == "__main__":
