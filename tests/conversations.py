@@ -5,7 +5,7 @@ Sizes follow the plain rule (L12): four ASCII characters a token, and 4 tokens o
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import longturn
@@ -16,6 +16,8 @@ from longturn.dialects.registry import by_name
 
 PLAIN = Policy(estimator=SIMPLE, target_ratio=0.5)
 """The default policy, counting by the plain rule."""
+WHOLE_TURNS = replace(PLAIN, rungs=("images", "results", "arguments", "turns", "rounds"))
+"""The same with whole turns dropped, their users' messages too (L5, B16)."""
 FRAMING = 4
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 

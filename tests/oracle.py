@@ -48,7 +48,8 @@ def is_at_floor(dialect: str, held: Sequence[Any], window: Window) -> bool:
     view, state = window._outcome.view, window._outcome.state
     lead = next((at for at, message in enumerate(raw) if message.role != "system"), len(raw))
     opener = bool(openers) and openers[-1] < len(raw) - len(newest)
-    kept = sum(stop - start for start, stop in view.left_standing(state))
+    asked = view.counts.transcript.openers
+    kept = sum(stop - start for start, stop in view.left_standing(state) if start not in asked)
     if view.rules.thinking == "turn" and not kept:
         kept = len(thinking_round(raw))
     first_and_note = 2

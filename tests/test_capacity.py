@@ -15,6 +15,7 @@ from tests.conversations import (
     CALL_TOKENS,
     NOTE_TOKENS,
     PLAIN,
+    WHOLE_TURNS,
     Answer,
     Result,
     Step,
@@ -102,7 +103,7 @@ def test_with_trimming_off_old_turns_are_dropped_only_as_far_as_the_window_deman
     """H19, H11: 1,250 tokens for a window of 1,000: three turns less make 979, and no lower target is gone to."""
     conversation = [each for number in range(1, 13) for each in turn(str(number))]
     messages = chat([*conversation, ask("ask 13 ", 50)])
-    window = longturn.fit(messages, budget=0, capacity=1_000, max_output=0, policy=PLAIN)
+    window = longturn.fit(messages, budget=0, capacity=1_000, max_output=0, policy=WHOLE_TURNS)
     assert outline(window)[:3] == ["ask 1", "NOTE", "ask 5"]
     assert window.tokens == 50 + NOTE_TOKENS + 800 + 50
     assert window.budget == 0

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 import longturn
-from longturn import Fitter, Window
+from longturn import Fitter, Policy, Window
 from longturn.core.events import HistoryTrimmed, ResultsCleared
 from tests.conversations import (
     CALL_TOKENS,
@@ -13,6 +13,7 @@ from tests.conversations import (
     DIALECTS,
     NOTE_TOKENS,
     PLAIN,
+    WHOLE_TURNS,
     Step,
     System,
     ask,
@@ -39,8 +40,8 @@ def turns() -> list[Step]:
     return [*(each for number in range(1, 11) for each in turn(str(number))), ask("ask 11 ", 50)]
 
 
-def shaped(conversation: list[Step], budget: int = 1_000) -> Window:
-    return longturn.fit(chat(conversation), budget=budget, policy=PLAIN)
+def shaped(conversation: list[Step], budget: int = 1_000, policy: Policy = PLAIN) -> Window:
+    return longturn.fit(chat(conversation), budget=budget, policy=policy)
 
 
 def test_dropped_rounds_are_told_with_their_numbers_h27() -> None:
@@ -65,7 +66,7 @@ def test_dropped_rounds_are_told_with_their_numbers_h27() -> None:
 
 def test_dropped_turns_are_told_with_their_numbers_h27() -> None:
     """H27: of the first turn the user message stands, so eleven messages and six turns left."""
-    (event,) = shaped(turns()).events
+    (event,) = shaped(turns(), policy=WHOLE_TURNS).events
     assert event == HistoryTrimmed(
         dropped_messages=11,
         dropped_turns=6,

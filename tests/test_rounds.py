@@ -20,6 +20,7 @@ from tests.conversations import (
     DIALECTS,
     NOTE_TOKENS,
     PLAIN,
+    WHOLE_TURNS,
     Step,
     System,
     User,
@@ -103,7 +104,7 @@ def test_a_rung_stops_at_the_target_and_not_before_b8() -> None:
 def test_whole_turns_are_dropped_the_oldest_first_l5() -> None:
     """L5, B8: 1,050 tokens; down to 550 six turns must go."""
     conversation = [each for number in range(1, 11) for each in turn(str(number))]
-    window = shaped([*conversation, ask("ask 11 ", 50)])
+    window = shaped([*conversation, ask("ask 11 ", 50)], policy=WHOLE_TURNS)
     kept = [line for number in range(7, 11) for line in (f"ask {number}", f"assistant: say {number}")]
     assert outline(window) == ["ask 1", "NOTE", *kept, "ask 11"]
     assert window.tokens == 50 + NOTE_TOKENS + 400 + 50

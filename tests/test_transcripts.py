@@ -145,7 +145,8 @@ class Figures(NamedTuple):
     breaks: int
 
 
-PLAIN = Policy(target_ratio=0.5, whole_share=0.25, batch=1, estimator=SIMPLE)
+RUNGS = ("images", "results", "arguments", "turns", "rounds")
+PLAIN = Policy(target_ratio=0.5, whole_share=0.25, batch=1, rungs=RUNGS, estimator=SIMPLE)
 GOLDEN = {
     "claude-code/huge-results.jsonl": Figures(30_572, 37, 1, 5),
     "claude-code/subagent-33-rounds.jsonl": Figures(14_689, 27, 4, 2),

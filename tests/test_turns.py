@@ -12,6 +12,7 @@ from tests.conversations import (
     DIALECTS,
     NOTE_TOKENS,
     PLAIN,
+    WHOLE_TURNS,
     Answer,
     Result,
     Step,
@@ -278,10 +279,10 @@ def test_a_first_message_that_went_does_not_come_back_b16() -> None:
 def test_the_opener_of_a_turn_that_was_cut_inside_leaves_with_it_b16() -> None:
     """B16: ask 2 stands while its turn runs, and goes when turns are dropped for the next."""
     second = [*turns(1, 1), ask("ask 2 "), *steps(1, 20)]
-    running = longturn.fit(chat(second), budget=1_000, policy=PLAIN)
+    running = longturn.fit(chat(second), budget=1_000, policy=WHOLE_TURNS)
     assert outline(running)[:3] == ["ask 1", "NOTE", "ask 2"]
     third = [*second, reply("say 2 "), ask("ask 3 "), *steps(21, 40)]
-    later = longturn.fit(chat(third), budget=1_000, policy=PLAIN)
+    later = longturn.fit(chat(third), budget=1_000, policy=WHOLE_TURNS)
     assert outline(later)[:3] == ["ask 1", "NOTE", "ask 3"]
     assert "ask 2" not in outline(later)
 
