@@ -47,8 +47,9 @@ def head_of(outcome: Outcome, rules: Summarization, *, on_request: bool = False)
     full = view.size(state) if on_request else _trigger_size(view, rules)
     start, cut = covered(view, state), _tail_from(outcome, state, rules, full)
     rows = [row for place, row in enumerate(view.counts.transcript.rows[start:cut], start) if place != state.first]
-    # Where the instructions alone fill the window, no summary helps (S9).
-    if not rows or view.pins(state) + LEAST > view.limits.limit:
+    is_new = state.checkpoint < 0 or view.counts.transcript.checkpoints[state.checkpoint].at < view.border
+    # Where the instructions alone fill the window, no summary helps; where nothing came since the last, neither (S9).
+    if not rows or not is_new or view.pins(state) + LEAST > view.limits.limit:
         return None
     source = view.tokens(view.counts.transcript.lead, cut)
     most = min(rules.most_tokens, max(LEAST, view.limits.limit // SHARE), max(LEAST, source // SHARE))
