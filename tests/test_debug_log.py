@@ -193,10 +193,10 @@ def test_any_text_at_all_can_stand_in_the_file_s18(text: str, value: str) -> Non
 
 PROGRAM = """
 import logging, sys
-before = set(logging.root.manager.loggerDict)
 {before}
 import longturn
-assert "longturn" not in set(logging.root.manager.loggerDict) - before, "importing set logging up"
+logger = logging.getLogger("longturn")
+assert (logger.level, logger.handlers) == (logging.NOTSET, []), "importing set logging up"
 from longturn import debug_log
 debug_log.set_up()
 {after}

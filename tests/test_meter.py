@@ -17,7 +17,9 @@ from longturn.catalog import cost_of, prices_of
 from longturn.core.caches import Prices
 from longturn.core.meter import Charge, Kind, Meter, Snapshot, Spend, Totals, Usage, branch, spend_of
 from longturn.core.snapshot import snapshot_of
+from longturn.core.texts import CHECKPOINT
 from tests.conversations import PLAIN, Step, System, ask, chat, reply, step, steps, turn
+from tests.conversations import tokens as tokens_of
 from tests.strategies import Case, cases
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -240,8 +242,28 @@ def test_a_snapshot_tells_what_the_window_holds_s14() -> None:
     assert (taken.system, taken.messages, taken.checkpoint) == (10 + 20, 100, 0)
     assert taken.tools > 15
     assert taken.share == taken.used / 1_000
-    with_checkpoint = snapshot(window, checkpoint=30)
-    assert (with_checkpoint.messages, with_checkpoint.checkpoint, with_checkpoint.used) == (70, 30, taken.used)
+
+
+def test_after_a_summary_what_it_stands_for_is_not_counted_again_s12() -> None:
+    """S12: the gauge shows the checkpoint and the turns since, wherever the entry stands in the list."""
+    early = [each for number in range(8) for each in turn(f"early {number} ")]
+    late = [*turn("late"), ask("Go ", 50)]
+    entry = {"type": "longturn.checkpoint", "text": "It is about boats. " * 10}
+    behind = longturn.fit([*chat(early), entry, *chat(late)], budget=5_000, policy=PLAIN)
+    taken = snapshot(behind)
+    said = CHECKPOINT + "\n\n" + "It is about boats. " * 10
+    assert taken.checkpoint == pytest.approx(tokens_of(said) + 4, abs=1)
+    assert taken.messages == 50 + 100 + 50  # the first message of all stays in front
+    assert taken.used == behind.tokens
+    alone = snapshot(longturn.fit([entry, *chat(late)], budget=5_000, policy=PLAIN))
+    assert (alone.checkpoint, alone.messages) == (taken.checkpoint, 150)
+    again = snapshot(longturn.fit([*behind.messages, *chat([reply("Yes ", 30)])], budget=5_000, policy=PLAIN))
+    assert (again.checkpoint, again.messages) == (taken.checkpoint, taken.messages + 30)
+
+
+def test_free_ends_where_a_summary_is_due_s14() -> None:
+    window = longturn.fit(chat([ask("Go ", 100)]), budget=1_000, policy=PLAIN)
+    assert [snapshot(window, ceiling=ceiling).free for ceiling in (None, 800.5, 2_000, 50)] == [900, 700, 900, 0]
 
 
 @pytest.mark.parametrize("factor", [None, 2.0])

@@ -135,7 +135,9 @@ def _walked(value: object, prefix: str) -> Iterator[tuple[str, object]]:
 
 def _shown(value: object) -> object:
     """A number as it is, a word of our own too; of anything else its length, and of what has none its type."""
-    if value is None or isinstance(value, int | float) or (isinstance(value, str) and value in _WORDS):
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if value is None or isinstance(value, int) or (isinstance(value, str) and value in _WORDS):
         return value
     return f"<{len(value)}>" if isinstance(value, Sized) else f"<{type(value).__name__}>"
 

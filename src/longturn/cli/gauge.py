@@ -17,6 +17,8 @@ STYLES: Mapping[float, str] = {0.85: "red", 0.6: "yellow", 0.0: "cyan"}
 """The bar's colour from a share of the limit on."""
 WIDEST_BAR, LEAST_BAR, AROUND_BAR = 30, 5, 4
 """In characters: the bar, and brackets and space around it."""
+SHORT = 3
+"""From this one on, the wordings are short."""
 
 _Forms = tuple[str, str, str, str, str]
 """One thing that the gauge says, from the longest wording to the shortest; empty where it is left out."""
@@ -41,9 +43,10 @@ def gauge(meter: Meter, *, width: int | None, encoding: str = "utf-8") -> "Text"
     if meter.snapshot is None:
         said = [("nothing sent yet",) * 5, _cost(meter)]
     share = "" if snapshot.share is None or meter.snapshot is None else f"{snapshot.share:.0%}"
-    least = AROUND_BAR + LEAST_BAR if share else 0
-    for forms in zip(*said, strict=True):
+    for place, forms in enumerate(zip(*said, strict=True)):
         words = "  ".join(form for form in (share, *forms) if form)
+        # Longer wordings are for where there is room for a bar too; of the short ones, words tell more than a bar.
+        least = AROUND_BAR + LEAST_BAR if share and place < SHORT else 0
         if width is None or len(words) + least <= width:
             break
     if width is not None and len(words) > width:

@@ -25,8 +25,8 @@ def snapshot_of(
 ) -> Snapshot:
     """The snapshot of a call (S14).
 
-    window, budget, capacity, factor: as `Snapshot` has them. ceiling: where the next shaping begins, in our count, where
-    that is not the fold's own ceiling since a summary is due before it.
+    window, budget, capacity, factor: as `Snapshot` has them. ceiling: where the next shaping begins, in our count,
+    when that is not the fold's own ceiling since a summary is due before it.
     """
     view, state = outcome.view, outcome.state
     checkpoint = _checkpoint(view, state)
@@ -52,8 +52,9 @@ def snapshot_of(
 def _checkpoint(view: View, state: State) -> int:
     """Tokens of summaries in the window: in the note's place, and where the list itself begins with one."""
     transcript, first = view.counts.transcript, state.first
-    marked = view.mark(state) if state.noted and text_of(transcript.mark(state.checkpoint)) else 0
-    return marked + (view.row(first) if first >= 0 and text_of(transcript.rows[first].message) else 0)
+    tokens = view.row(first) if first >= 0 and text_of(transcript.rows[first].message) else 0
+    is_handed_back = transcript.note is not None and text_of(transcript.note)
+    return tokens + view.mark(state) if state.noted and (state.checkpoint >= 0 or is_handed_back) else tokens
 
 
 def _turns(view: View) -> Sequence[int]:
