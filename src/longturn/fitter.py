@@ -87,6 +87,8 @@ class Fitter:
         self._check = check
         self._remembered: dict[str, tuple[int, ...]] = {}
         self._factors: list[tuple[int, float]] = []
+        # System prompt and tools of the last call.
+        self._given: tuple[object, object] = (system, tools)
         self._priced: tuple[object, object, Base] | None = None
         self._meter = Meter(budget=self._budget.limit, capacity=self._room)
         summarizers = (summarize,) if callable(summarize) else tuple(summarize or ())
@@ -159,13 +161,14 @@ class Fitter:
         given = self._items if messages is None else messages
         if not given:
             return Compaction(None, self._summaries.refusal or "nothing to summarize")
-        call = self._advance(given, None, None)
+        call = self._advance(given, *self._given)
         return (yield from self._summarized(call, on_request=True))[1]
 
     def _advance(self, messages: Sequence[Native], system: object, tools: object) -> _Call:
         """Read what has arrived and decide."""
         system = self._system if system is None else system
         tools = self._tools if tools is None else tools
+        self._given = system, tools
         given = checked(messages)
         dialect = self._follow(given)
         base = self._price(dialect, system, tools)
@@ -185,6 +188,7 @@ class Fitter:
             window=catalog.window_of(model),
             taken=self._taken,
             covers=self._messages_before,
+            alternate=self.policy.alternate,
         )
         compaction = yield from self._summaries.steps(call.outcome, request, on_request=on_request)
         checkpoint = compaction.checkpoint

@@ -5,7 +5,7 @@ The steps are one generator; `drive` and `drive_async` ask the summarizers for i
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -17,6 +17,7 @@ from longturn.core.head import Head, head_of, is_triggered
 from longturn.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
 from longturn.core.policy import NO_LIMIT, Scalar, Summarization
 from longturn.core.summary import Ask, Summarizer, SummaryFailed, checkpoint_of, summarize
+from longturn.core.window import alternating
 from longturn.dialects.base import Dialect, Native
 from longturn.errors import ConfigError
 
@@ -197,6 +198,7 @@ class Requests:
 
     window: of the summarizer's model where that is another, in tokens, None where unknown. taken: what is kept free
     for an answer of the agent's own. covers: how many of the caller's messages stand before a row.
+    alternate: neighbouring messages of one role are joined (B27).
     """
 
     dialect: Dialect
@@ -207,6 +209,7 @@ class Requests:
     window: int | None
     taken: int
     covers: Callable[[int], int]
+    alternate: bool
 
     def summarizer(self, outcome: Outcome, head: Head, fallbacks: int) -> Summarizer:
         """Who is asked; a window that is not known is taken to hold a quarter more than what may be sent."""
@@ -219,9 +222,10 @@ class Requests:
 
     def of(self, ask: Ask, rules: Summarization) -> SummaryRequest:
         """A question in the caller's format."""
+        messages = list(ask.messages)
         parameters = {name: value for name, value in rules.parameters.items() if name != "maxSummaryTokens"}
         return SummaryRequest(
-            messages=self.dialect.render(list(ask.messages)),
+            messages=self.dialect.render(alternating(messages) if self.alternate else messages),
             system=self.system if self.is_own else None,
             tools=self.tools if self.is_own else None,
             history=tuple(map(said_of, ask.fresh)),
@@ -300,7 +304,7 @@ async def drive_async(steps: Steps[Done], tell: Callable[[Event], None]) -> Done
 
 def _taken(reply: object, tell: Callable[[Event], None]) -> Summary:
     """A reply as a `Summary`; a text that comes in pieces is told piece by piece."""
-    if isinstance(reply, Summary):
+    if isinstance(reply, Summary) and isinstance(reply.text, str):
         return reply
     if isinstance(reply, str):
         return Summary(reply)
@@ -308,7 +312,7 @@ def _taken(reply: object, tell: Callable[[Event], None]) -> Summary:
         if inspect.iscoroutine(reply):
             reply.close()
         raise ConfigError("the summarizer has to be awaited: use fit_async or compact_async")
-    if isinstance(reply, Iterable):
+    if isinstance(reply, Iterable) and not isinstance(reply, Mapping | Set | bytes):
         return Summary("".join([_told(piece, tell) for piece in reply]))
     raise SummaryFailed(f"a summarizer gives a text, got {type(reply).__name__}")
 

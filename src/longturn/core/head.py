@@ -52,15 +52,21 @@ def head_of(outcome: Outcome, rules: Summarization, *, on_request: bool = False)
     if not rows or not is_new or view.pins(state) + LEAST > view.limits.limit:
         return None
     source = view.tokens(view.counts.transcript.lead, cut)
-    most = min(rules.most_tokens, max(LEAST, view.limits.limit // SHARE), max(LEAST, source // SHARE))
-    return Head(start, cut, sum(not row.continues for row in rows), source, most)
+    return Head(start, cut, sum(not row.continues for row in rows), source, _most(view, cut, rules))
+
+
+def _most(view: View, cut: int, rules: Summarization) -> int:
+    """How long the summary of all before a cut may be, in tokens."""
+    source = view.tokens(view.counts.transcript.lead, cut)
+    return min(rules.most_tokens, max(LEAST, view.limits.limit // SHARE), max(LEAST, source // SHARE))
 
 
 def is_triggered(outcome: Outcome, head: Head, rules: Summarization) -> bool:
     """Whether it is time (S4): by the trigger, or, without one, because messages would be dropped."""
     view, state, decided = outcome.view, carried(outcome), outcome.state
     if rules.trigger is None:
-        return (decided.cut, decided.bare, decided.first) != (state.cut, state.bare, state.first)
+        # Also where an earlier call has dropped what no summary covers: one failed, or nobody was there to write it.
+        return view.begin(decided) > max(head.start, decided.first + 1)
     if rules.trigger.type == "messages_to_refine":
         return head.messages >= rules.trigger.value
     return view.limits.limit < NO_LIMIT and view.exact(state) >= _trigger_size(view, rules)
@@ -98,7 +104,7 @@ def _tail_from(outcome: Outcome, state: State, rules: Summarization, full: float
     def fits(place: int) -> bool:
         cut = cut_at(view, shaped, max(state.cut, place), "")
         is_small = retain.tokens is None or view.tokens(place, view.border) <= retain.tokens
-        return is_small and view.size(cut) + min(rules.most_tokens, view.limits.limit // SHARE) <= goal
+        return is_small and view.size(cut) + _most(view, place, rules) <= goal
 
     if not places:
         return state.cut

@@ -28,11 +28,16 @@ _OTHER = 6
 
 
 def plain(text: str) -> str:
-    """A summary without what models like to put around one: thinking, a fence, our own first line."""
+    """A summary without what models like to put around one: thinking, a fence, our own first line.
+
+    Empty where it says nothing: dots, or headings alone.
+    """
     text = _THINKING.sub("", text).strip()
     fenced = _FENCED.fullmatch(text)
     text = fenced.group(1).strip() if fenced else text
-    return text.removeprefix(CHECKPOINT).strip()
+    text = text.removeprefix(CHECKPOINT).strip()
+    said = (line for line in text.splitlines() if not line.startswith("#"))
+    return text if any(letter.isalnum() for line in said for letter in line) else ""
 
 
 def bounded(text: str, most: int, count: Count) -> str:
