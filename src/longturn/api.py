@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from longturn import catalog
 from longturn.arguments import named_policy
+from longturn.core.checkpoint import is_entry
 from longturn.core.policy import Budget, Policy
 from longturn.dialects.base import Dialect, Native
 from longturn.fitter import Fitter
@@ -85,5 +86,7 @@ def fit_request(
         dialect=request.dialect,
     )
     if request.is_tail:
-        return replace(window, messages=list(request.messages), events=(), body=body)
+        told = [item for item in request.messages if not is_entry(item)]
+        is_whole = len(told) == len(request.messages)
+        return replace(window, messages=told, events=(), body=body if is_whole else request.with_messages(told))
     return replace(window, body=request.with_messages(window.messages) if window.changed else body)

@@ -163,6 +163,9 @@ class Summaries:
         try:
             text = yield from self._questions(asking, request)
             found = checkpoint_of(outcome, head, text)
+        except GeneratorExit:
+            self.tell(SummaryCompleted(None, "it was cancelled", self.failures))
+            raise
         except SummaryFailed as failure:
             self.failures += 1
             self._tried = outcome.view.border

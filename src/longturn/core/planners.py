@@ -182,7 +182,8 @@ class _Items:
     @staticmethod
     def _plain(state: State) -> State:
         """The same with no edit but cleared results, for which the items are known by row."""
-        return State(state.first, state.cut, state.noted, state.cleared, cause=state.cause, offset=state.offset)
+        standing = {name: getattr(state, name) for name in ("checkpoint", "bare", "kept", "cleared", "cause", "offset")}
+        return State(state.first, state.cut, state.noted, **standing)
 
     def _all_cleared(self, outcome: Outcome, end: int) -> list[int]:
         counts, sizes, cleared = outcome.view.counts, self._sizes, self._cleared
