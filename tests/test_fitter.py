@@ -200,9 +200,12 @@ def test_a_report_of_any_provider_is_taken_in_l15(reported: Any) -> None:
     remembering = fitter(budget=5_000)
     window = remembering.fit(chat([ask("Go ", 200)]))
     remembering.observe(reported)
-    meter = remembering.meter
-    assert (meter.calls, meter.input_tokens, meter.output_tokens, meter.cached_tokens) == (1, 300, 20, 100)
-    assert (meter.window, meter.budget, meter.capacity, meter.factor) == (window.tokens, 5_000, None, 1.5)
+    spent = remembering.meter.spend.total
+    assert (spent.calls, spent.input_tokens, spent.output_tokens, spent.cached_tokens) == (1, 300, 20, 100)
+    assert remembering.meter.snapshot == window.snapshot
+    taken = window.snapshot
+    assert (taken.used, taken.budget, taken.capacity, taken.factor) == (window.tokens, 5_000, None, 1.0)
+    assert remembering.meter.factor == 1.5
 
 
 def test_a_meter_adds_up_the_reports_l15() -> None:
@@ -212,8 +215,10 @@ def test_a_meter_adds_up_the_reports_l15() -> None:
         remembering.fit(messages)
         remembering.observe({"input_tokens": 200, "output_tokens": 10})
         messages += chat([reply(f"say {number} "), ask(f"ask {number} ")])
-    assert (remembering.meter.calls, remembering.meter.input_tokens, remembering.meter.output_tokens) == (3, 600, 30)
-    assert remembering.meter.capacity == 8_000
+    spent = remembering.meter.spend.total
+    assert (spent.calls, spent.input_tokens, spent.output_tokens) == (3, 600, 30)
+    assert remembering.meter.snapshot is not None
+    assert (remembering.meter.snapshot.window, remembering.meter.snapshot.capacity) == (8_000, 8_000)
 
 
 @pytest.mark.parametrize(

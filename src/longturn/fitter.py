@@ -8,17 +8,21 @@ from typing import Literal
 from longturn import catalog
 from longturn.arguments import base_of, checked, checkpoint_at, named_policy, output_room, summarizing, whole
 from longturn.core import window as windows
+from longturn.core.caches import Prices
 from longturn.core.checkpoint import Checkpoint, is_entry
 from longturn.core.counts import Counts
 from longturn.core.events import Observer, SummaryCompleted
 from longturn.core.fold import Base, Outcome, Route, is_over
+from longturn.core.head import trigger_size
 from longturn.core.messages import Message
-from longturn.core.meter import Meter, Usage, factor_of
+from longturn.core.meter import Kind, Meter, Snapshot, Usage, factor_of
 from longturn.core.policy import Budget, Limits, Policy, Summarization
 from longturn.core.rungs import ladder
+from longturn.core.snapshot import snapshot_of
 from longturn.core.tokens import estimator_for
 from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State
+from longturn.debug_log import log_refusal, log_usage, log_window, set_up
 from longturn.dialects.base import Dialect, Native
 from longturn.dialects.registry import Evidence, by_name, choose, weigh
 from longturn.errors import ConfigError
@@ -53,6 +57,7 @@ class Fitter:
     summarize: who writes the summary when messages would be left out, by the rules of the policy's `summarization`: a
         callable that takes a `SummaryRequest`; of several, the ones behind the first are asked when it fails. Without
         one, messages are left out without a summary.
+    prices: dollars per token, where those of the model are not to be looked up by name (S13).
     observer: told of each summary's progress as it happens; all else that happens is in `Window.events`.
     """
 
@@ -67,6 +72,7 @@ class Fitter:
         system: object = None,
         tools: object = None,
         dialect: Dialect | str | None = None,
+        prices: Prices | None = None,
         check: Literal["seam", "full"] = "seam",
         summarize: Summarize | Sequence[Summarize] | None = None,
         observer: Observer | None = None,
@@ -90,7 +96,10 @@ class Fitter:
         # System prompt and tools of the last call.
         self._given: tuple[object, object] = (system, tools)
         self._priced: tuple[object, object, Base] | None = None
-        self._meter = Meter(budget=self._budget.limit, capacity=self._room)
+        self._model_window, self._prices = window, prices
+        self._logs = set_up()
+        self._meter = Meter()
+        self._snapshot: Snapshot | None = None
         summarizers = (summarize,) if callable(summarize) else tuple(summarize or ())
         self._summaries = Summaries(self.policy.summarization or Summarization(), summarizers, observer, self._spent)
         # Checkpoints that were made here: (how many messages stood before it, the checkpoint).
@@ -136,20 +145,27 @@ class Fitter:
             call = (yield from self._summarized(call, on_request=False))[0]
         view, state = call.outcome.view, call.outcome.state
         if is_over(view, state):
-            raise refusal(call.outcome, call.base, self._taken)
-        tokens = view.exact(state)
-        self._last = (view.border, tokens)
-        self._meter = replace(self._meter, window=tokens)
+            error = refusal(call.outcome, call.base, self._taken)
+            if self._logs:
+                log_refusal(error)
+            raise error
+        snapshot = self._snapshot_of(call)
+        self._last = (view.border, snapshot.used)
+        self._snapshot = snapshot
         told, self._summaries.told = self._summaries.told, []
+        events = (*told, *windows.events(call.outcome))
+        if self._logs:
+            log_window(snapshot, call.outcome, events)
         return Window(
             messages=self._render(call.dialect, call.outcome),
             system=call.system,
             tools=call.tools,
-            tokens=tokens,
+            tokens=snapshot.used,
             budget=self._budget.limit,
             capacity=self._room,
             dialect=call.dialect.name,
-            events=(*told, *windows.events(call.outcome)),
+            events=events,
+            snapshot=snapshot,
             body=None,
             _given=self._items,
             _count=call.count,
@@ -211,32 +227,59 @@ class Fitter:
         """How many of the first items are messages, not entries."""
         return position - bisect_left(self._entries, position)
 
-    def _spent(self, usage: object) -> None:
-        reported = Usage.of(usage)
-        if reported is not None:
-            self._meter = self._meter.plus(reported)
+    def observe(self, usage: object, *, kind: Kind = "call", model: str | None = None) -> None:
+        """Take in what a provider reported: any SDK's usage object or dict, or a `Usage`; the meter counts it (S13).
 
-    def observe(self, usage: object) -> None:
-        """Take in what the provider reported for the last window (L15): any SDK's usage object or dict, or a `Usage`.
+        kind: "call" is the report on the last window; later comparisons are scaled by reported over estimated tokens,
+        and nothing that was decided is undone (L15). "subagent", "summary" and "failed", an attempt that was billed all
+        the same, are only counted. model: who was asked, when that is not this fitter's own.
 
-        Later comparisons are scaled by reported over estimated tokens; nothing that was decided is undone. Raises
-        ConfigError before the first `fit`, and for a report without a count of input tokens.
+        Raises ConfigError before the first `fit`, and for a report without a count of input tokens.
         """
         reported = Usage.of(usage)
         if reported is None:
             raise ConfigError(f"no count of input tokens in the usage report: {usage!r:.200}")
+        if kind == "call":
+            self._calibrate(reported)
+        self._count(reported, kind, model)
+
+    def _calibrate(self, reported: Usage) -> None:
         if self._last is None or self._route is None:
             raise ConfigError("observe() takes the report on a window: call fit() first")
         border, tokens = self._last
         factor = factor_of(reported.input_tokens, tokens)
         self._factors = [entry for entry in self._factors if entry[0] < border] + [(border, factor)]
         self._route.factors = self._factors
-        self._meter = replace(self._meter.plus(reported), factor=factor)
+        self._meter = replace(self._meter, factor=factor)
+
+    def _count(self, reported: Usage, kind: Kind, model: str | None) -> None:
+        cost = catalog.cost_of(reported, model or self.model, prices=None if model else self._prices)
+        self._meter = self._meter.plus(reported, kind, cost)
+        if self._logs:
+            estimated = self._last[1] if self._last and kind == "call" else 0
+            log_usage(reported, kind=kind, estimated=estimated, factor=self._meter.factor, cost_usd=cost)
+
+    def _spent(self, usage: object) -> None:
+        reported = Usage.of(usage)
+        if reported is not None:
+            self._count(reported, "summary", self._summaries.rules.model)
+
+    def _snapshot_of(self, call: _Call) -> Snapshot:
+        view, rules = call.outcome.view, self._summaries.rules
+        return snapshot_of(
+            call.outcome,
+            call.base,
+            window=self._model_window,
+            budget=self._budget.limit,
+            capacity=self._room,
+            factor=next((factor for row, factor in reversed(self._factors) if row < view.border), 1.0),
+            ceiling=None if self._summaries.refusal else trigger_size(view, rules),
+        )
 
     @property
     def meter(self) -> Meter:
-        """What was seen so far: the last window and the totals of all reports, in tokens."""
-        return self._meter
+        """What was seen so far: the last window, and what was spent (S12-S14)."""
+        return replace(self._meter, snapshot=self._snapshot)
 
     def dump(self) -> dict[str, object]:
         """What a later process needs to go on as this one, as JSON data: calibration, checkpoints, measured texts.
@@ -248,6 +291,7 @@ class Fitter:
             "version": VERSION,
             "estimator": self._estimator.name,
             "factors": [list(entry) for entry in self._factors],
+            "meter": self.meter.as_json(),
             "checkpoints": [[messages, checkpoint.entry()] for messages, checkpoint in self._made],
             "failed_summaries": self._summaries.failures,
             "measured": {key: list(counts) for key, counts in remember(self._transcript.rows).items()},
@@ -269,6 +313,8 @@ class Fitter:
         self._remembered = {str(key): tuple(counts) for key, counts in measured.items()}
         self._factors = [(int(row), float(factor)) for row, factor in factors]
         self._made = [(int(messages), Checkpoint.of(entry)) for messages, entry in made]
+        self._meter = Meter.of(dumped.get("meter", {}))
+        self._snapshot = self._meter.snapshot
         failures = dumped.get("failed_summaries")
         self._summaries.failures = failures if isinstance(failures, int) else 0
         self._begin()

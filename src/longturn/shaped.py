@@ -8,6 +8,7 @@ from longturn.core import window as windows
 from longturn.core.checkpoint import Checkpoint
 from longturn.core.events import Event
 from longturn.core.fold import Base, Outcome
+from longturn.core.meter import Snapshot
 from longturn.core.window import Edit
 from longturn.dialects.base import Native
 from longturn.report import Report, report_of
@@ -20,7 +21,8 @@ class Window:
     messages: the shaped list. system, tools: as they were given. body: the request to send, from `fit_request` only.
     tokens: everything in it by our count, system, tools and images included. budget: the limit it was held to, in
     tokens, 0 when off. capacity: what the model takes less the room for the answer, None when unknown.
-    events: what happened at this call, nothing where earlier decisions were only carried on (B32).
+    events: what happened at this call, nothing where earlier decisions were only carried on (B32). snapshot: how full
+    it is, and with what (S14).
     """
 
     messages: list[Native]
@@ -31,6 +33,7 @@ class Window:
     capacity: int | None
     dialect: str
     events: tuple[Event, ...]
+    snapshot: Snapshot
     body: Mapping[str, object] | None
     _given: Sequence[Native]
     _count: int

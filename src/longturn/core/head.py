@@ -44,7 +44,7 @@ def head_of(outcome: Outcome, rules: Summarization, *, on_request: bool = False)
     on_request: somebody asks for it now, so it should make the window much smaller, however small that is.
     """
     view, state = outcome.view, carried(outcome)
-    full = view.size(state) if on_request else _trigger_size(view, rules)
+    full = view.size(state) if on_request else trigger_size(view, rules)
     start, cut = covered(view, state), _tail_from(outcome, state, rules, full)
     rows = [row for place, row in enumerate(view.counts.transcript.rows[start:cut], start) if place != state.first]
     is_new = state.checkpoint < 0 or view.counts.transcript.checkpoints[state.checkpoint].at < view.border
@@ -69,7 +69,7 @@ def is_triggered(outcome: Outcome, head: Head, rules: Summarization) -> bool:
         return view.begin(decided) > max(head.start, decided.first + 1)
     if rules.trigger.type == "messages_to_refine":
         return head.messages >= rules.trigger.value
-    return view.limits.limit < NO_LIMIT and view.exact(state) >= _trigger_size(view, rules)
+    return view.limits.limit < NO_LIMIT and view.exact(state) >= trigger_size(view, rules)
 
 
 def covered(view: View, state: State) -> int:
@@ -78,7 +78,7 @@ def covered(view: View, state: State) -> int:
     return transcript.checkpoints[state.checkpoint].cut if state.checkpoint >= 0 else transcript.lead
 
 
-def _trigger_size(view: View, rules: Summarization) -> float:
+def trigger_size(view: View, rules: Summarization) -> float:
     """The size at which a trigger fires, in tokens; without one that of the ladder."""
     limit, trigger = view.limits.limit, rules.trigger
     if trigger is None or trigger.type == "messages_to_refine":

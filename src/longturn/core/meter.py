@@ -210,10 +210,6 @@ class Meter:
     spend: Spend = Spend()
     all_branches: Spend = Spend()
     factor: float = 1.0
-    # Until the fitter takes snapshots.
-    window: int = 0
-    budget: int = 0
-    capacity: int | None = None
 
     @staticmethod
     def of_branch(charges: Iterable[Charge], tip: str | None) -> "Meter":
@@ -247,26 +243,6 @@ class Meter:
             _spend(read.get("all_branches", {}), "meter.all_branches"),
             factor,
         )
-
-    @property
-    def calls(self) -> int:
-        """Calls of this branch."""
-        return self.spend.total.calls
-
-    @property
-    def input_tokens(self) -> int:
-        """Tokens read of this branch."""
-        return self.spend.total.input_tokens
-
-    @property
-    def output_tokens(self) -> int:
-        """Tokens written of this branch."""
-        return self.spend.total.output_tokens
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens from a cache of this branch."""
-        return self.spend.total.cached_tokens
 
 
 def factor_of(reported: int, estimated: int) -> float:
