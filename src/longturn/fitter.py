@@ -44,7 +44,7 @@ class _Call:
     outcome: Outcome
     system: object
     tools: object
-    count: int
+    given: Sequence[Native]
 
 
 class Fitter:
@@ -168,7 +168,7 @@ class Fitter:
             snapshot=snapshot,
             body=None,
             _given=self._items,
-            _count=call.count,
+            _count=len(call.given),
             _outcome=call.outcome,
             _base=call.base,
         )
@@ -189,7 +189,7 @@ class Fitter:
         dialect = self._follow(given)
         base = self._price(dialect, system, tools)
         assert self._route is not None
-        return _Call(dialect, base, self._route.advance(base), system, tools, len(given))
+        return _Call(dialect, base, self._route.advance(base), system, tools, given)
 
     def _summarized(self, call: _Call, *, on_request: bool) -> Steps[tuple[_Call, Compaction]]:
         """Make a summary if it is time; the call as it stands with the checkpoint in force."""
@@ -206,12 +206,16 @@ class Fitter:
             covers=self._messages_before,
             alternate=self.policy.alternate,
         )
+        transcript, count = self._transcript, len(call.given)
         compaction = yield from self._summaries.steps(call.outcome, request, on_request=on_request)
+        if self._transcript is not transcript or len(self._items) != count:
+            # While the summary was awaited, another call has read on, or read another list.
+            call = self._advance(call.given, call.system, call.tools)
         checkpoint = compaction.checkpoint
         if checkpoint is not None:
             before = call.outcome.view.exact(call.outcome.before)
-            self._transcript.extend([(checkpoint, call.count, False)])
-            self._made.append((self._told_of(call.count), checkpoint))
+            self._transcript.extend([(checkpoint, count, False)])
+            self._made.append((self._told_of(count), checkpoint))
             call = replace(call, outcome=self._route.advance(call.base))
             after = call.outcome.view.exact(call.outcome.state)
             self._summaries.tell(SummaryCompleted(checkpoint, tokens_before=before, tokens_after=after))

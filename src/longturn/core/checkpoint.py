@@ -1,5 +1,6 @@
 """A checkpoint: a summary with the position that it covers, and the entry of a message list that it is kept as (S8)."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -21,8 +22,10 @@ BEGINNING = b""
 class Checkpoint:
     """A summary that stands for the beginning of a transcript; newer ones take the place of older ones (S8).
 
-    text: the summary. covers: how many messages of the caller's list it stands for, counted from the beginning.
-    digest: of what they say; it applies to a list only where this is found (B33). None: it covers all before it.
+    text: the summary. covers: how many messages of the caller's list it stands for, counted from the beginning,
+        entries like this one not counted.
+    digest: of what they say; it applies to a list only where this is found (B33). None: it is taken at its word, and
+        with `covers` at 0 it covers all before it.
     tokens: of the text, estimated. source_tokens: of everything that it covers, estimated.
     model: who wrote it, None for the agent's own. time: when, in ISO 8601; "" where it is not known.
     """
@@ -61,10 +64,12 @@ class Checkpoint:
         if not isinstance(covers, Mapping):
             raise TranscriptError(f"`covers` of the checkpoint must be an object, got {covers!r:.60}")
         digest, model = covers.get("digest"), entry.get("model")
+        if digest is not None and not isinstance(digest, str):
+            raise TranscriptError(f"the digest of the checkpoint must be a text, got {digest!r:.60}")
         return Checkpoint(
             text=text,
             covers=_number(covers.get("messages")),
-            digest=digest if isinstance(digest, str) else None,
+            digest=digest,
             tokens=_number(entry.get("tokens")),
             source_tokens=_number(entry.get("source_tokens")),
             model=model if isinstance(model, str) else None,
@@ -116,12 +121,20 @@ def _told(part: object) -> str:
         case Text(text=text) | Opaque(text=text):
             return f"\0say\0{text}"
         case ToolCall(name=name, arguments=arguments):
-            return f"\0call\0{name}\0{arguments}"
+            return f"\0call\0{name}\0{_sorted(arguments)}"
         case ToolResult(text=text, media=media):
             return f"\0result\0{text}\0{len(media)}"
         case Media(kind=kind):
             return f"\0media\0{kind}"
     return ""
+
+
+def _sorted(arguments: str) -> str:
+    """Arguments however a store may have written them down; text that is no JSON as it is."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _number(value: object) -> int:
