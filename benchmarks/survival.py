@@ -7,6 +7,8 @@ the session arrives with each round. Nothing is written.
 """
 
 import argparse
+import json
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,8 @@ ROUNDS = 5
 BUDGETS = (0.10, 0.20, 0.30)
 WINDOW = 8_192
 """Of the real model, in tokens."""
+PATIENCE = 1_200
+"""How long an answer of it may take, in seconds, where other work shares the cores."""
 ANSWER = 400
 """How long its checkpoints may be, in tokens: a fifth of a session of the kit."""
 CHECKPOINTS = Policy(summarization=Summarization(retain_recent=Retain(turns=0)))
@@ -237,6 +241,8 @@ def sizes(measured: Mapping[str, list[Round]]) -> Iterator[str]:
     yield from table(*rows)
 
 
+BY_A_MODEL = ("seeded", "updates in other words", "a ruling in a pasted log")
+"""The sessions that a real model is given: on two slow cores each takes minutes."""
 COMPARED: Mapping[str, Callable[[], Compactor]] = {
     Checkpoints.name: Checkpoints,
     "semantic-checklist": SemanticChecklistCompactor,
@@ -268,19 +274,18 @@ def leaderboard(seeds: Sequence[int]) -> Iterator[str]:
     yield from table(*rows)
 
 
-def compared_in_parts(sessions: Mapping[str, Sequence[Session]]) -> Iterator[str]:
-    """The same compactors at the same budgets where the session arrives in parts."""
-    head = ("budget", "compactor", *sessions, "stale values", "most output, of the budget")
-    rows: list[Row] = [head]
+def budgets_in_parts(sessions: Mapping[str, Sequence[Session]]) -> Iterator[str]:
+    """The same budgets where the session arrives in parts; the kit's own compactors are not made for that."""
+    rows: list[Row] = [("budget", *sessions, "stale values", "most output, of the budget")]
     for budget in BUDGETS:
-        for name, make in COMPARED.items():
-            last = {
-                kind: summed(in_parts(make(), each, budget) for each in some)[-1] for kind, some in sessions.items()
-            }
-            everything = sum(last.values(), Round())
-            held = [share(each.held.total(), each.asked.total()) for each in last.values()]
-            stale = f"{everything.stale} of {everything.updated}"
-            rows.append((f"{budget:.0%}", name, *held, stale, f"{everything.share / budget:.0%}"))
+        last = {
+            kind: summed(in_parts(Checkpoints(), session, budget) for session in some)[-1]
+            for kind, some in sessions.items()
+        }
+        everything = sum(last.values(), Round())
+        held = [share(each.held.total(), each.asked.total()) for each in last.values()]
+        stale = f"{everything.stale} of {everything.updated}"
+        rows.append((f"{budget:.0%}", *held, stale, f"{everything.share / budget:.0%}"))
     yield from table(*rows)
 
 
@@ -300,9 +305,13 @@ def told_to(llama: Llama) -> Summarizer:
     """The head in its own roles with our prompt behind it, to a real model."""
 
     def summarize(request: SummaryRequest) -> str:
-        body = {"model": "any", "messages": request.messages, "max_tokens": request.max_tokens, "temperature": 0}
-        answer: Any = llama.post("/v1/chat/completions", body).body
-        return str(answer["choices"][0]["message"]["content"])
+        body = {"messages": request.messages, "max_tokens": request.max_tokens, "temperature": 0}
+        posted = urllib.request.Request(
+            f"{llama.url}/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(posted, timeout=PATIENCE) as answer:
+            found: Any = json.load(answer)
+        return str(found["choices"][0]["message"]["content"])
 
     return summarize
 
@@ -312,7 +321,7 @@ def by_a_model(sessions: Mapping[str, Sequence[Session]]) -> dict[str, list[Roun
     policy = Policy(summarization=Summarization(retain_recent=Retain(turns=0), max_summary_tokens=ANSWER))
     with serving(WINDOW) as llama:
         model = Checkpoints(lambda _: told_to(llama), "SmolLM2", policy)
-        return {name: in_parts(model, some[0]) for name, some in sessions.items()}
+        return {name: in_parts(model, sessions[name][0]) for name in BY_A_MODEL}
 
 
 def checkpoints(
@@ -332,7 +341,7 @@ def tables(seeds: Sequence[int]) -> Iterator[tuple[str, Iterable[str]]]:
     yield "Checkpoints, a fifth of the session with each round: survival of what had arrived", survival(parts)
     yield "Checkpoints, a fifth of the session with each round: size and updates", sizes(parts)
     yield "The kit's leaderboard", leaderboard(seeds)
-    yield "At the leaderboard's budgets, a fifth of the session with each round: survival", compared_in_parts(kits)
+    yield "At the leaderboard's budgets, a fifth of the session with each round: survival", budgets_in_parts(kits)
     shaped = {name: sessions[name] for name in ("randomized", "randomized, with tool work")}
     yield "The ladder alone, a fifth with each round: survival in % after rounds 1 to 5", ladders(shaped)
 
