@@ -1,11 +1,14 @@
 """What callers hand in, checked and counted: policies by name, whole numbers, message lists, tools, entries."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from longturn import catalog
-from longturn.core.checkpoint import Checkpoint
+from longturn.core.checkpoint import Checkpoint, is_entry
 from longturn.core.fold import Base
+from longturn.core.messages import Message
 from longturn.core.policy import PRESETS, Policy, Summarization
 from longturn.core.tokens import Estimator
 from longturn.dialects.base import Dialect, Native
@@ -13,6 +16,17 @@ from longturn.errors import ConfigError, TranscriptError
 
 TOOL_FRAMING = 4
 """Tokens of framing per tool schema (H23)."""
+
+# How a dialect begins what it says of a message.
+_PLACE = re.compile(r"^(\w+)\[(\d+)\]")
+
+
+class Arrived(NamedTuple):
+    """What one item of a list says, as a transcript takes it: a message or a checkpoint, its index, not pinned."""
+
+    said: Message | Checkpoint
+    position: int
+    pinned: bool = False
 
 
 def base_of(dialect: Dialect, estimator: Estimator, system: object, tools: object) -> Base:
@@ -46,6 +60,35 @@ def checkpoint_at(entry: object, position: int) -> Checkpoint:
         return Checkpoint.of(entry)
     except TranscriptError as error:
         raise TranscriptError(f"message {position}: {error}: take the entry out, or mend it") from None
+
+
+def read_items(dialect: Dialect, items: Iterable[tuple[int, Native]]) -> Iterator[Arrived]:
+    """The messages and the checkpoints in items that come with their indices, in the order in which they come.
+
+    Raises TranscriptError, with the position, for what cannot be read.
+    """
+    before = None
+    for position, item in items:
+        if is_entry(item):
+            yield Arrived(checkpoint_at(item, position), position)
+            continue
+        for message in dialect.read(item, before, position):
+            yield Arrived(message, position)
+        before = item
+
+
+def problems_of(dialect: Dialect, items: Sequence[Native]) -> list[str]:
+    """What the provider would refuse in a list, a sentence with its position each; entries are no messages (S8)."""
+    places = [place for place, item in enumerate(items) if not is_entry(item)]
+    if len(places) == len(items):
+        return dialect.problems(items)
+    sent = [items[place] for place in places]
+    if is_entry(items[0]):  # it is sent as what the user said first
+        places.insert(0, 0)
+        sent[:0] = dialect.render([checkpoint_at(items[0], 0).message])
+    return [
+        _PLACE.sub(lambda told: f"{told[1]}[{places[int(told[2])]}]", problem) for problem in dialect.problems(sent)
+    ]
 
 
 def output_room(model: str | None, window: int | None) -> int:

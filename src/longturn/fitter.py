@@ -1,15 +1,14 @@
 """`Fitter`: the fold over one growing message list; it reads and counts only what has arrived since the last call."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from longturn import catalog
-from longturn.arguments import base_of, checked, checkpoint_at, named_policy, output_room, summarizing, whole
+from longturn.arguments import base_of, checked, named_policy, output_room, summarizing, whole
 from longturn.core import window as windows
 from longturn.core.caches import Prices
-from longturn.core.checkpoint import Checkpoint, is_entry
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.counts import Counts
 from longturn.core.events import Observer, SummaryCompleted
 from longturn.core.fold import Base, Outcome, Route, is_over
@@ -20,12 +19,12 @@ from longturn.core.policy import Budget, Limits, Policy, Summarization
 from longturn.core.rungs import ladder
 from longturn.core.snapshot import snapshot_of
 from longturn.core.tokens import estimator_for
-from longturn.core.transcript import Transcript
 from longturn.core.view import Rules, State
 from longturn.debug_log import log_refusal, log_usage, log_window, set_up
 from longturn.dialects.base import Dialect, Native
-from longturn.dialects.registry import Evidence, by_name, choose, weigh
+from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
+from longturn.reading import Reading
 from longturn.remembered import recall, remember
 from longturn.report import refusal
 from longturn.shaped import Window
@@ -106,14 +105,9 @@ class Fitter:
         self._made: list[tuple[int, Checkpoint]] = []
         self._begin()
 
-    def _begin(self) -> None:
+    def _begin(self, before: Reading | None = None) -> None:
         """Start a transcript; what was learnt of the provider's counting stays."""
-        measure = recall(self._estimator.measure, self._remembered)
-        self._items: list[Native] = []
-        self._entries: list[int] = []
-        self._evidence = Evidence()
-        self._dialect: Dialect | None = None
-        self._transcript = Transcript(measure)
+        self._reading = Reading(recall(self._estimator.measure, self._remembered), before)
         self._route: Route | None = None
         self._rendered: list[Native] = []
         self._rendered_for: tuple[int, tuple[State, Message | None] | None] = (0, None)
@@ -167,14 +161,14 @@ class Fitter:
             events=events,
             snapshot=snapshot,
             body=None,
-            _given=self._items,
+            _given=self._reading.items,
             _count=len(call.given),
             _outcome=call.outcome,
             _base=call.base,
         )
 
     def _compacting(self, messages: Sequence[Native] | None) -> Steps[Compaction]:
-        given = self._items if messages is None else messages
+        given = self._reading.items if messages is None else messages
         if not given:
             return Compaction(None, self._summaries.refusal or "nothing to summarize")
         call = self._advance(given, *self._given)
@@ -203,33 +197,23 @@ class Fitter:
             is_own=model is None or model == self.model,
             window=catalog.window_of(model),
             taken=self._taken,
-            covers=self._messages_before,
+            covers=self._reading.messages_before,
             alternate=self.policy.alternate,
         )
-        transcript, count = self._transcript, len(call.given)
+        reading, count = self._reading, len(call.given)
         compaction = yield from self._summaries.steps(call.outcome, request, on_request=on_request)
-        if self._transcript is not transcript or len(self._items) != count:
+        if self._reading is not reading or len(reading.items) != count:
             # While the summary was awaited, another call has read on, or read another list.
             call = self._advance(call.given, call.system, call.tools)
         checkpoint = compaction.checkpoint
         if checkpoint is not None:
             before = call.outcome.view.exact(call.outcome.before)
-            self._transcript.extend([(checkpoint, count, False)])
-            self._made.append((self._told_of(count), checkpoint))
+            self._reading.transcript.extend([(checkpoint, -1, False)])
+            self._made.append((self._reading.messages(count), checkpoint))
             call = replace(call, outcome=self._route.advance(call.base))
             after = call.outcome.view.exact(call.outcome.state)
             self._summaries.tell(SummaryCompleted(checkpoint, tokens_before=before, tokens_after=after))
         return call, compaction
-
-    def _messages_before(self, row: int) -> int:
-        """How many of the caller's messages stand before a row, entries not counted."""
-        rows = self._transcript.rows
-        places = (entry.position for entry in rows[row:] if entry.position >= 0)
-        return self._told_of(next(places, len(self._items)))
-
-    def _told_of(self, position: int) -> int:
-        """How many of the first items are messages, not entries."""
-        return position - bisect_left(self._entries, position)
 
     def observe(self, usage: object, *, kind: Kind = "call", model: str | None = None) -> None:
         """Take in what a provider reported: any SDK's usage object or dict, or a `Usage`; the meter counts it (S13).
@@ -298,7 +282,7 @@ class Fitter:
             "meter": self.meter.as_json(),
             "checkpoints": [[messages, checkpoint.entry()] for messages, checkpoint in self._made],
             "failed_summaries": self._summaries.failures,
-            "measured": {key: list(counts) for key, counts in remember(self._transcript.rows).items()},
+            "measured": {key: list(counts) for key, counts in remember(self._reading.transcript.rows).items()},
         }
 
     def load(self, dumped: Mapping[str, object]) -> "Fitter":
@@ -326,56 +310,19 @@ class Fitter:
 
     def _follow(self, given: Sequence[Native]) -> Dialect:
         """Read what has arrived since the last call; start anew where the list is not the last one continued."""
-        seen = len(self._items)
-        if not self._continues(given):
+        if not self._reading.continues(given, full=self._check == "full"):
             self._begin()
-            seen = 0
-        self._evidence = weigh(self._evidence, given[seen:])
-        dialect = self._named or choose(self._evidence, catalog.provider_of(self.model))
-        if dialect is not self._dialect and self._dialect is not None:
+        dialect = self._named or self._reading.judge(given, catalog.provider_of(self.model))
+        if self._reading.dialect not in (None, dialect):
             # B29: a new verdict refolds.
-            evidence = self._evidence
-            self._begin()
-            self._evidence, seen = evidence, 0
-        self._dialect = dialect
+            self._begin(self._reading)
         if self._route is None:
-            rules = Rules(dialect.user_first, dialect.thinking(self.model))
-            self._transcript.system_apart = dialect.system_apart
-            self._route = Route(Counts(self._transcript, self.policy, self._estimator), rules, self._limits)
+            rules, transcript = Rules(dialect.user_first, dialect.thinking(self.model)), self._reading.transcript
+            transcript.system_apart = dialect.system_apart
+            self._route = Route(Counts(transcript, self.policy, self._estimator), rules, self._limits)
             self._route.factors = self._factors
-        arrived = list(self._arrived(dialect, given, seen))
-        self._items += given[seen:]
-        if arrived or not seen:
-            self._transcript.extend(arrived)
+        self._reading.take(given, dialect, self.policy.pin, dict(self._made))
         return dialect
-
-    def _arrived(
-        self, dialect: Dialect, given: Sequence[Native], seen: int
-    ) -> Iterator[tuple[Message | Checkpoint, int, bool]]:
-        """What the items behind the first `seen` say, and the checkpoints that were made where they stand."""
-        pin, made, number = self.policy.pin, dict(self._made), self._told_of(seen)
-        before = next((given[place] for place in range(seen - 1, -1, -1) if not is_entry(given[place])), None)
-        for position in range(seen, len(given)):
-            item = given[position]
-            if is_entry(item):
-                self._entries.append(position)
-                yield checkpoint_at(item, position), position, False
-                continue
-            pinned = pin is not None and bool(pin(item))
-            for message in dialect.read(item, before, position):
-                yield message, position, pinned
-            before = item
-            number += 1
-            if number in made:
-                yield made[number], position, False
-
-    def _continues(self, given: Sequence[Native]) -> bool:
-        """Whether the list is the last one with more behind it (B35)."""
-        items = self._items
-        if len(given) < len(items):
-            return False
-        places = range(len(items)) if self._check == "full" else [0, len(items) - 1] if items else []
-        return all(given[place] is items[place] or given[place] == items[place] for place in places)
 
     def _price(self, dialect: Dialect, system: object, tools: object) -> Base:
         """Tokens of system prompt and tools; counted anew only when they differ from those of the last call."""
@@ -388,11 +335,11 @@ class Fitter:
         view, state = outcome.view, outcome.state
         if self.policy.alternate:
             return dialect.render(windows.alternating(windows.messages(view, state, view.border)))
-        settled = max(self._transcript.settled, view.begin(state))
+        settled = max(self._reading.transcript.settled, view.begin(state))
         until, known = self._rendered_for
-        if known == (state, self._transcript.note) and until <= settled:
+        if known == (state, self._reading.transcript.note) and until <= settled:
             self._rendered += dialect.render(windows.edited(view, state, until, settled))
         else:
             self._rendered = dialect.render(windows.messages(view, state, settled))
-        self._rendered_for = (settled, (state, self._transcript.note))
+        self._rendered_for = (settled, (state, self._reading.transcript.note))
         return self._rendered + dialect.render(windows.edited(view, state, settled, view.border))

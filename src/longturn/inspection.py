@@ -1,11 +1,12 @@
 """Where the tokens of a conversation are and what is broken in it; it counts and names, and shapes nothing."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from longturn import catalog
-from longturn.arguments import TOOL_FRAMING, as_tools
+from longturn.arguments import TOOL_FRAMING, Arrived, as_tools, problems_of, read_items
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.counts import Counts
 from longturn.core.measure import Measure, measured
 from longturn.core.messages import Message, Reasoning, ToolResult
@@ -86,12 +87,25 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """One checkpoint: the index of its entry, its tokens as it is sent, and how many messages here it stands for.
+
+    covers: 0 where it begins the list, and where it is of another list, so that it is left out (B33).
+    """
+
+    message: int
+    tokens: int
+    covers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """A conversation in numbers, all of them estimates for its model.
 
-    messages: items of the list. thinking: the part of the assistant's tokens that is thinking. by_tool, largest: the
-    largest first. problems: what the provider would refuse, with positions. boundaries: where the agent that kept the
-    log had compacted its history.
+    messages: items of the list; a checkpoint's entry counts as the user message that it is sent as. thinking: the part
+    of the assistant's tokens that is thinking. by_tool, largest: the largest first. problems: what the provider would
+    refuse, with positions. boundaries: where the agent that kept the log had compacted its history. checkpoints: the
+    entries in the list (S8).
     """
 
     dialect: str
@@ -106,6 +120,7 @@ class Inspection:
     problems: tuple[str, ...]
     reported: Reported | None = None
     boundaries: tuple[int, ...] = ()
+    checkpoints: tuple[Standing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +145,21 @@ def inspect(
     dialect: Dialect | str | None = None,
     usage: Mapping[int, Usage] | None = None,
     boundaries: Sequence[int] = (),
+    kept: Mapping[int, Sequence[int]] | None = None,
 ) -> Inspection:
     """Count a message list in any dialect, as it is: nothing is mended or left out before it is counted.
 
     model, system, tools, dialect: as for `longturn.fit`. usage: what was reported, by the index of the answer's last
-    message. boundaries: indices before which nothing was sent any more. Raises TranscriptError for a message that
-    cannot be read, ConfigError for an unknown dialect.
+    message. boundaries: indices before which nothing was sent any more, but what was `kept`: indices of messages, by
+    boundary. Raises TranscriptError for a message or an entry that cannot be read, ConfigError for an unknown dialect.
     """
     given = list(messages)
     found = by_name(dialect) if isinstance(dialect, str) else dialect or detect(given, catalog.provider_of(model))
     estimator, policy = estimator_for(model), Policy()
-    read = [
-        (message, position)
-        for position, item in enumerate(given)
-        for message in found.read(item, given[position - 1] if position else None, position)
-    ]
+    arrived = list(read_items(found, enumerate(given)))
     structure = Transcript(_unmeasured)
-    structure.extend((message, position, False) for message, position in read)
+    structure.extend(arrived)
+    read = [(one.said.message if isinstance(one.said, Checkpoint) else one.said, one.position) for one in arrived]
     tool_of = {id(row.message): row.tool for row in structure.rows}
     counts = Counts(Transcript(estimator.measure), policy, estimator)
     entries = [_entry(counts, message, position, tool_of.get(id(message), "")) for message, position in read]
@@ -163,9 +176,10 @@ def inspect(
         thinking=sum(entry.thinking for entry in entries),
         by_tool=_ranked(use for entry in entries for use in _uses(entry)),
         largest=_largest(map(_large, entries)),
-        problems=tuple(found.problems(given)),
-        reported=_reported(usage or {}, entries, starts, tokens.system + tokens.tools, boundaries),
+        problems=tuple(problems_of(found, given)),
+        reported=_reported(usage or {}, entries, starts, tokens.system + tokens.tools, boundaries, kept or {}),
         boundaries=tuple(boundaries),
+        checkpoints=tuple(_standing(arrived, entries, structure)),
     )
 
 
@@ -273,17 +287,16 @@ def _reported(
     starts: Sequence[int],
     base: int,
     boundaries: Sequence[int],
+    kept: Mapping[int, Sequence[int]],
 ) -> Reported | None:
     if not usage:
         return None
     at = max(usage, key=lambda position: usage[position].input_tokens)
     answer = starts[bisect_right(starts, at) - 1] if starts else at
     begins = max((place for place in boundaries if place <= answer), default=0)
-    sent = [
-        entry.tokens
-        for entry in entries
-        if begins <= entry.position < answer and entry.message.role != "system"  # those are part of the base
-    ]
+    places = {*kept.get(begins, ()), *range(begins, answer)}
+    # System messages are part of the base.
+    sent = [entry.tokens for entry in entries if entry.position in places and entry.message.role != "system"]
     return Reported(
         calls=len(usage),
         input_tokens=sum(each.input_tokens for each in usage.values()),
@@ -292,6 +305,18 @@ def _reported(
         largest_input=usage[at].input_tokens,
         estimated_input=base + sum(sent),
     )
+
+
+def _standing(arrived: Sequence[Arrived], entries: Sequence[_Entry], structure: Transcript) -> Iterator[Standing]:
+    """The checkpoints among what arrived; `entries` are the same in numbers."""
+    lost = {repair.position for _, repair in structure.repairs}
+    messages: set[int] = set()
+    for one, entry in zip(arrived, entries, strict=True):
+        if isinstance(one.said, Checkpoint):
+            covers = min(one.said.covers, len(messages)) if one.said.covers else len(messages)
+            yield Standing(one.position, entry.tokens, 0 if one.position in lost else covers)
+        else:
+            messages.add(one.position)
 
 
 def _together(reported: Sequence[Reported]) -> Reported:
