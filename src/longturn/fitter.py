@@ -11,7 +11,7 @@ from longturn.core.caches import Prices
 from longturn.core.checkpoint import Checkpoint
 from longturn.core.counts import Counts
 from longturn.core.events import Observer, SummaryCompleted
-from longturn.core.fold import Base, Outcome, Route, is_over
+from longturn.core.fold import Base, Outcome, Recovery, Route, is_over
 from longturn.core.head import trigger_size
 from longturn.core.messages import Message
 from longturn.core.meter import Kind, Meter, Snapshot, Usage, factor_of
@@ -24,6 +24,7 @@ from longturn.debug_log import log_refusal, log_usage, log_window, set_up
 from longturn.dialects.base import Dialect, Native
 from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
+from longturn.overflow import Overflow
 from longturn.reading import Reading
 from longturn.remembered import recall, remember
 from longturn.report import refusal
@@ -92,6 +93,7 @@ class Fitter:
         self._check = check
         self._remembered: dict[str, tuple[int, ...]] = {}
         self._factors: list[tuple[int, float]] = []
+        self._recoveries: list[Recovery] = []
         # System prompt and tools of the last call.
         self._given: tuple[object, object] = (system, tools)
         self._priced: tuple[object, object, Base] | None = None
@@ -235,9 +237,36 @@ class Fitter:
         if self._last is None or self._route is None:
             raise ConfigError("observe() takes the report on a window: call fit() first")
         border, tokens = self._last
-        factor = factor_of(reported.input_tokens, tokens)
-        self._factors = [entry for entry in self._factors if entry[0] < border] + [(border, factor)]
-        self._route.factors = self._factors
+        self._learn(border, factor_of(reported.input_tokens, tokens))
+
+    def recover(self, found: Overflow) -> bool:
+        """Take in that the provider refused the last window as too long; then `fit` the same list again, and send that.
+
+        It holds at most two thirds of what was refused, and less again after a further refusal. From then on no more is
+        sent than the refusal says the model takes, or nine tenths of what was refused (B34, H24). Nothing else is kept
+        of it, so tell the meter with `observe(usage, kind="failed")` what it cost, if anything.
+
+        False: nothing smaller can be made; raise the provider's error. A refusal that is about the output limit
+        (`about_output`) asks for a lower one, not for this. Raises ConfigError before the first `fit`.
+        """
+        if self._last is None or self._route is None:
+            raise ConfigError("recover() takes the refusal of a window: call fit() first")
+        border, refused = self._last
+        sent = found.input or found.tokens
+        if sent:
+            self._learn(border, factor_of(sent, refused))
+        factor = factor_of(sent, refused) if sent else self._meter.factor
+        most = int(0.9 * refused * factor) if found.limit is None else max(1, found.limit - self._taken)
+        known = list(self._recoveries)
+        self._recoveries.append(Recovery(border, refused, most))
+        outcome = self._route.advance(self._route.base)
+        if outcome.view.exact(outcome.state) < refused:
+            return True
+        self._recoveries[:] = known
+        return False
+
+    def _learn(self, border: int, factor: float) -> None:
+        self._factors[:] = [entry for entry in self._factors if entry[0] < border] + [(border, factor)]
         self._meter = replace(self._meter, factor=factor)
 
     def _count(self, reported: Usage, kind: Kind, model: str | None) -> None:
@@ -279,6 +308,7 @@ class Fitter:
             "version": VERSION,
             "estimator": self._estimator.name,
             "factors": [list(entry) for entry in self._factors],
+            "recoveries": [list(recovery) for recovery in self._recoveries],
             "meter": self.meter.as_json(),
             "checkpoints": [[messages, checkpoint.entry()] for messages, checkpoint in self._made],
             "failed_summaries": self._summaries.failures,
@@ -295,11 +325,14 @@ class Fitter:
                 f"the dump is of version {dumped.get('version')!r}, estimator {dumped.get('estimator')!r}; this fitter "
                 f"takes version {VERSION}, estimator {self._estimator.name!r}"
             )
-        factors, measured, made = dumped.get("factors"), dumped.get("measured"), dumped.get("checkpoints")
-        if not isinstance(factors, list) or not isinstance(measured, Mapping) or not isinstance(made, list):
-            raise ConfigError("the dump lacks its lists of factors, checkpoints and measured texts")
+        measured = dumped.get("measured")
+        lists = [each for key in ("factors", "recoveries", "checkpoints") if isinstance(each := dumped.get(key), list)]
+        if not isinstance(measured, Mapping) or len(lists) < 3:
+            raise ConfigError("the dump lacks its lists of factors, recoveries, checkpoints and measured texts")
+        factors, recoveries, made = lists
         self._remembered = {str(key): tuple(counts) for key, counts in measured.items()}
         self._factors = [(int(row), float(factor)) for row, factor in factors]
+        self._recoveries = [Recovery(*map(int, recovery)) for recovery in recoveries]
         self._made = [(int(messages), Checkpoint.of(entry)) for messages, entry in made]
         self._meter = Meter.of(dumped.get("meter", {}))
         self._snapshot = self._meter.snapshot
@@ -320,7 +353,7 @@ class Fitter:
             rules, transcript = Rules(dialect.user_first, dialect.thinking(self.model)), self._reading.transcript
             transcript.system_apart = dialect.system_apart
             self._route = Route(Counts(transcript, self.policy, self._estimator), rules, self._limits)
-            self._route.factors = self._factors
+            self._route.factors, self._route.recoveries = self._factors, self._recoveries
         self._reading.take(given, dialect, self.policy.pin, dict(self._made))
         return dialect
 

@@ -7,6 +7,7 @@ fold from scratch is one call of it over everything.
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from longturn.core.counts import Counts
 from longturn.core.edits import result_of
@@ -40,6 +41,18 @@ class Outcome:
     state: State
 
 
+class Recovery(NamedTuple):
+    """A provider's refusal of the request made at a border, as too long (B34).
+
+    row: the border. refused: the request's size by our count. most: what the provider is sent from then on, in tokens
+    as it counts them.
+    """
+
+    row: int
+    refused: int
+    most: int
+
+
 class Route:
     """One policy's fold over a transcript, for one provider, model and budget (B5).
 
@@ -47,7 +60,19 @@ class Route:
     the list is tentative and worked out anew at each call (B2).
     """
 
-    __slots__ = ("_ceiling", "_done", "_known", "_rounded", "base", "counts", "factors", "limits", "rules", "state")
+    __slots__ = (
+        "_ceiling",
+        "_done",
+        "_known",
+        "_rounded",
+        "base",
+        "counts",
+        "factors",
+        "limits",
+        "recoveries",
+        "rules",
+        "state",
+    )
 
     def __init__(self, counts: Counts, rules: Rules, limits: Limits) -> None:
         self.counts = counts
@@ -56,6 +81,8 @@ class Route:
         self.base = Base()
         # (row, factor): at borders behind `row` the provider is known to count `factor` times as many tokens (L15).
         self.factors: list[tuple[int, float]] = []
+        # What the provider has refused, in order (B34).
+        self.recoveries: list[Recovery] = []
         self.reset()
 
     def reset(self) -> None:
@@ -107,7 +134,7 @@ class Route:
         """One inner border. Most need no decision: the same turn and numbers, and still under the ceiling."""
         state, transcript = self.state, self.counts.transcript
         known = (self._opener_at(border), self._factor_at(border))
-        always = bool(transcript.pinned or self.counts.policy.pruning or transcript.checkpoints)
+        always = bool(self.recoveries or transcript.pinned or self.counts.policy.pruning or transcript.checkpoints)
         if state is not None and known == self._known and not always:
             size = self._rounded + state.offset + self.counts.tokens[border]
             if size <= self._ceiling:
@@ -127,12 +154,11 @@ class Route:
 
     def _view(self, border: int) -> View:
         transcript = self.counts.transcript
-        factor = self._factor_at(border)
         opener = self._opener_at(border)
         before = bisect_left(transcript.answers, border)
         return View(
             counts=self.counts,
-            limits=self.limits.scaled(factor) if factor else self.limits,
+            limits=self._limits_at(border),
             rules=self.rules,
             border=border,
             opener=opener,
@@ -152,6 +178,16 @@ class Route:
             return 0.0
         before = bisect_left(self.factors, (border, 0.0))
         return self.factors[before - 1][1] if before else 0.0
+
+    def _limits_at(self, border: int) -> Limits:
+        factor, limits = self._factor_at(border), self.limits
+        for recovery in self.recoveries:
+            if recovery.row < border:
+                limits = limits.held(recovery.most)
+        limits = limits.scaled(factor) if factor else limits
+        refused = [recovery.refused for recovery in self.recoveries if recovery.row == border]
+        # Each time it is refused again it is made smaller.
+        return limits.recovering(refused[-1] * 2 // 3) if refused else limits
 
     def _exact(self, base: Base) -> int:
         return base.system + base.tools + self.counts.tokens[self.counts.transcript.lead]

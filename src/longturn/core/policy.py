@@ -278,7 +278,7 @@ class Limits:
     capacity: what the model takes less the room for the answer (B10); `NO_LIMIT` when unknown (H20).
     turns: how many turns may stand; keep_turns: down to how many a break goes (B19).
     budget: the limit as it was set, 0 for off. calibrated: whether a provider's reported usage stands behind the
-    estimate (B11).
+    estimate (B11). recovers: the request was refused as too long and is made again (B34).
     """
 
     limit: int
@@ -289,6 +289,7 @@ class Limits:
     keep_turns: int
     budget: int = 0
     calibrated: bool = False
+    recovers: bool = False
 
     @staticmethod
     def of(policy: Policy, budget: Budget, room: int | None) -> "Limits":
@@ -309,6 +310,14 @@ class Limits:
     def scaled(self, factor: float) -> "Limits":
         """The same in tokens of the estimate when the provider counts `factor` times as many (L15)."""
         return replace(self, limit=int(self.limit / factor), capacity=int(self.capacity / factor), calibrated=True)
+
+    def held(self, most: int) -> "Limits":
+        """The same with no more than `most` tokens sent, as the provider counts them (B34)."""
+        return replace(self, limit=min(self.limit, most))
+
+    def recovering(self, most: int) -> "Limits":
+        """For a request that was refused: at once down to `most` tokens of the estimate (B34)."""
+        return replace(self, limit=min(self.limit, most), ratio=1.0, recovers=True)
 
     @property
     def whole(self) -> int:

@@ -13,6 +13,7 @@ from longturn.core.events import (
     Event,
     HistoryRepaired,
     HistoryTrimmed,
+    Reason,
     ResultsCleared,
     ResultsPruned,
     ResultsTrimmed,
@@ -246,12 +247,18 @@ def _trimming(outcome: Outcome) -> HistoryTrimmed:
         dropped_turns=view.turns(before) - view.turns(state),
         dropped_rounds=len(gone.intersection(view.counts.transcript.answers)),
         kept_turns=view.turns(state),
-        reason=state.cause if state.cause in ("turn_limit", "checkpoint") else "token_budget",  # type: ignore[arg-type]
+        reason=_reason(view, state),
         token_budget=view.limits.budget,
         tokens_before=view.exact(before),
         tokens_after=view.exact(state),
         source="calibrated" if view.limits.calibrated else "estimate",
     )
+
+
+def _reason(view: View, state: State) -> Reason:
+    if state.cause == "turn_limit" or state.cause == "checkpoint":
+        return state.cause  # type: ignore[return-value]
+    return "overflow_recovery" if view.limits.recovers else "token_budget"
 
 
 def alternating(messages: list[Message]) -> list[Message]:
