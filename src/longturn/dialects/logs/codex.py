@@ -6,8 +6,11 @@ the first rollouts (2025) have a bare header and bare items.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from longturn.core.checkpoint import is_entry
 from longturn.core.meter import Usage
+from longturn.dialects.logs import compaction
 from longturn.dialects.logs.chat import left_out
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
@@ -17,6 +20,13 @@ _ROWS = frozenset({"session_meta", "response_item", "turn_context", "event_msg",
 # Items that are Codex's own records; it takes them out before it sends the history.
 _NOT_SENT = frozenset({"ghost_snapshot", "other"})
 _RETURNED = ("_output", "_response")
+
+
+class _Begun(NamedTuple):
+    """What a compacted history begins with: its items, and indices of earlier ones that need not be repeated."""
+
+    items: Sequence[object]
+    kept: tuple[int, ...] = ()
 
 
 def recognise(document: Document) -> bool:
@@ -38,13 +48,18 @@ def read(document: Document, name: str) -> list[Conversation]:
     usage: dict[int, Usage] = {}
     times: dict[int, float] = {}
     boundaries: list[int] = []
+    kept: dict[int, tuple[int, ...]] = {}
     notes: list[str] = []
     odd: Counter[str] = Counter()
     for where, row in rows:
         kind, payload = text(row.get("type")), obj(row.get("payload"))
         if kind == "compacted":
+            begun = _replacement(payload, row.get("timestamp"), messages, odd)
+            if not isinstance(payload.get("replacement_history"), list):
+                notes.append(f"{where}: the compacted history is not in the log, only its summary")
             boundaries.append(len(messages))
-            messages.extend(_replacement(payload, where, odd, notes))
+            kept.update({len(messages): begun.kept} if begun.kept else {})
+            messages.extend(begun.items)
         elif kind == "response_item" and text(payload.get("type")) not in ("", *_NOT_SENT):
             time = seconds(row.get("timestamp"))
             times.update({len(messages): time} if time is not None else {})
@@ -71,6 +86,7 @@ def read(document: Document, name: str) -> list[Conversation]:
             usage=usage,
             times=times,
             boundaries=tuple(boundaries),
+            kept=kept,
             notes=(*left_out(odd), *notes),
         )
     ]
@@ -92,18 +108,38 @@ def _instructions(metas: Iterable[dict[str, object]]) -> Iterator[object]:
         yield meta.get("instructions")
 
 
-def _replacement(payload: dict[str, object], where: str, odd: Counter[str], notes: list[str]) -> list[object]:
-    """What the history was replaced by; older rollouts hold only the summary, which is given as a user's message."""
-    if isinstance(payload.get("replacement_history"), list):
-        items = objects(payload["replacement_history"])
-        sent = [item for item in items if text(item.get("type")) not in _NOT_SENT]
-        lost = len(array(payload["replacement_history"])) - len(sent)
-        odd.update({"items of replacement histories": lost} if lost else {})
-        return list(sent)
-    notes.append(f"{where}: the compacted history is not in the log, only its summary")
+def _replacement(payload: dict[str, object], time: object, messages: Sequence[object], odd: Counter[str]) -> _Begun:
+    """What the history was replaced by: a checkpoint, and the items that Codex sent along with the summary.
+
+    Older rollouts hold only the summary. Where it is encrypted, or none of the items that were sent, they stay as they
+    are. Codex repeats what users said: the first user's message, which stands in front of every window, is not.
+    """
     summary = text(payload.get("message"))
-    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": summary}]}
-    return [item] if summary else []
+    if not isinstance(payload.get("replacement_history"), list):
+        return _Begun([compaction.entry(summary, messages, time=time)] if summary.strip() else [])
+    items = objects(payload["replacement_history"])
+    sent: list[object] = [item for item in items if text(item.get("type")) not in _NOT_SENT]
+    lost = len(array(payload["replacement_history"])) - len(sent)
+    odd.update({"items of replacement histories": lost} if lost else {})
+    # Codex puts it behind the users' messages; it is the same text as the row's own (2026).
+    told = [place for place, item in enumerate(sent) if summary.strip() and _said(item) == ("user", summary)]
+    if not told or any(obj(item).get("type") == "compaction" for item in sent):
+        return _Begun(sent)
+    del sent[told[-1]]
+    first = next((place for place, item in enumerate(messages) if _said(item)[0] == "user"), -1)
+    again = [place for place, item in enumerate(sent) if first >= 0 and _said(item) == _said(messages[first])][:1]
+    rest = [item for place, item in enumerate(sent) if place not in again]
+    return _Begun([compaction.entry(summary, messages, time=time), *rest], (first,) if again else ())
+
+
+def _said(item: object) -> tuple[str, object]:
+    """Whose message an item is and what it says, ids and the like left out: the text where it is nothing else."""
+    raw = obj(item)
+    if raw.get("type") != "message":
+        return "", None
+    blocks = array(raw.get("content"))
+    plain = [obj(block).get("text") for block in blocks if obj(block).get("type") == "input_text"]
+    return text(raw.get("role")), plain[0] if len(plain) == len(blocks) == 1 else raw.get("content")
 
 
 def _report(
@@ -125,6 +161,6 @@ def _report(
 
 
 def _is_made(item: dict[str, object]) -> bool:
-    if item.get("type") == "message":
+    if item.get("type") == "message" or is_entry(item):
         return item.get("role") == "assistant"
     return not text(item.get("type")).endswith(_RETURNED) and item.get("type") not in ("compaction", "agent_message")
