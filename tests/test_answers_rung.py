@@ -14,8 +14,15 @@ from hypothesis import given
 
 import longturn
 from longturn import NOTE, ContextWindowExceeded, Fitter, Policy, Window
+from longturn.core.counts import Counts
 from longturn.core.events import HistoryTrimmed, ResultsCleared
+from longturn.core.fold import Base
 from longturn.core.messages import Message
+from longturn.core.planners import folded, summarizing
+from longturn.core.replay import NOTE_ITEM, SUMMARY_ITEM, VARIANTS, Run, Sizes, replay, size_of
+from longturn.core.tokens import SIMPLE
+from longturn.core.transcript import Transcript
+from longturn.core.view import Rules
 from longturn.strict import StrictAnthropic
 from longturn.testing import validate
 from tests.conversations import (
@@ -455,3 +462,55 @@ def test_words_of_users_stand_without_a_gap_and_those_alone_fit_in_the_whole_sha
 
 def is_answered(messages: Sequence[Message], place: int) -> bool:
     return any(message.role == "assistant" for message in messages[place + 1 : place + 2])
+
+
+# --- in a replay ---------------------------------------------------------------------------------------------------
+
+
+def small_run(conversation: Sequence[Step]) -> Run:
+    """A recording without system prompt and tools, of a model whose window is unknown."""
+    transcript = Transcript(SIMPLE.measure)
+    transcript.extend((message, at, False) for at, message in enumerate(read("openai_chat", chat(conversation))))
+    counts = Counts(transcript, ANSWERS, SIMPLE)
+    counts.update()
+    return Run("small", counts, Base(), Rules())
+
+
+def test_a_replay_sends_the_words_of_users_at_the_same_places() -> None:
+    """Items and sizes agree with the window's messages; turns whose words stand are not dropped."""
+    found = replay("it", folded(ANSWERS, 1_000), small_run([*SEVEN, reply("Done ")]))
+    last = found.calls[-1]
+    assert last.items == [0, NOTE_ITEM, *(VARIANTS * row for row in (2, 4, 6, 8, 10, 11, 12, 13, 14))]
+    assert (last.tokens, last.kept, last.is_broken) == (559, 30, True)
+    assert (found.broken_fronts, found.dropped_rounds) == (1, 5)
+
+
+def test_a_replay_goes_through_the_same_windows_as_a_fitter_l9() -> None:
+    """L9: with cleared results among what stands; the sizes of all items together are the window's."""
+    older = [each for number in range(1, 30) for each in (ask(f"ask {number} ", 30), *step(f"c{number}", 150))]
+    conversation = [*older, ask("ask 30 ", 30), *steps(31, 60, 80), reply("Done ")]
+    run, sizes, fitter, messages = (
+        small_run(conversation),
+        Sizes(),
+        Fitter(budget=1_000, policy=ANSWERS),
+        chat(conversation),
+    )
+    bare = 0
+    for sent in folded(ANSWERS, 1_000)(run, sizes):
+        window = fitter.fit(messages[: sent.border])
+        assert len(sent.items) == len(window.messages)
+        assert sent.tokens == window.tokens == sum(size_of(run, sizes, item) for item in sent.items)
+        edited = [edit.message for edit in window.edits if edit.kind != "left_out"]
+        assert [item // VARIANTS for item in sent.items if item >= 0 and item % VARIANTS] == edited
+        bare += window._outcome.state.bare > window._outcome.state.cut
+    assert bare > 20
+
+
+def test_a_summary_in_a_replay_still_takes_the_place_of_the_note_and_of_whole_turns() -> None:
+    """The planner "summarize" leaves turns out by itself, whatever the default ladder is."""
+    found = replay("it", summarizing(1_000, tokens=80), small_run([*SEVEN, reply("Done ")]))
+    items = found.calls[-1].items
+    assert items[0] == 0
+    assert items[1] <= SUMMARY_ITEM
+    assert list(items[2:]) == [VARIANTS * row for row in range(15 - len(items[2:]), 15)]
+    assert found.calls[-1].tokens == 30 + 80 + 130 * (len(items[2:]) // 2) + 120
