@@ -40,7 +40,7 @@ def test_s7_s8_s10_a_real_model_writes_a_summary_from_its_cache_and_it_stands_in
 
     policy = Policy(summarization=Summarization(prompt=PROMPT, update_prompt=PROMPT))
     fitter = Fitter(
-        capacity=SMALL, max_output=32, budget=260, dialect="openai_chat", policy=policy, summarize=summarize
+        capacity=SMALL, max_output=32, budget=190, dialect="openai_chat", policy=policy, summarize=summarize
     )
     messages: list[object] = [{"role": "user", "content": "We plan a garden. The budget is 750 euros."}]
     done: SummaryCompleted | None = None
