@@ -232,11 +232,16 @@ SEALED = {"type": "compaction", "encrypted_content": "seal"}
             [STANDING, item("user", "rules"), item("user", "list")],
             {5: (0,)},
         ),
+        (
+            [item("user", "list"), item("user", "the summary"), item("user", "list")],
+            [STANDING, item("user", "list")],
+            {5: (0,)},
+        ),
         ([item("user", "li ..."), item("user", "the summary")], [STANDING, item("user", "li ...")], {}),
         ([item("user", "list"), {"type": "ghost_snapshot"}], [item("user", "list")], {}),
         ([item("user", "the summary"), SEALED], [item("user", "the summary"), SEALED], {}),
     ],
-    ids=["summary only", "first message", "kept messages", "cut message", "no summary", "encrypted"],
+    ids=["summary only", "first message", "twice", "kept messages", "cut message", "no summary", "encrypted"],
 )
 def test_a_codex_compaction_starts_anew_with_its_summary_as_a_checkpoint_s8(
     history: object, begun: list[object], kept: dict[int, tuple[int, ...]]

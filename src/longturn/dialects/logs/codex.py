@@ -6,6 +6,7 @@ the first rollouts (2025) have a bare header and bare items.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from longturn.core.checkpoint import is_entry
@@ -19,6 +20,7 @@ from longturn.dialects.logs.fields import array, first_text, obj, objects, opena
 _ROWS = frozenset({"session_meta", "response_item", "turn_context", "event_msg", "compacted"})
 # Items that are Codex's own records; it takes them out before it sends the history.
 _NOT_SENT = frozenset({"ghost_snapshot", "other"})
+_INSTRUCTING = ("system", "developer")
 _RETURNED = ("_output", "_response")
 
 
@@ -112,7 +114,8 @@ def _replacement(payload: dict[str, object], time: object, messages: Sequence[ob
     """What the history was replaced by: a checkpoint, and the items that Codex sent along with the summary.
 
     Older rollouts hold only the summary. Where it is encrypted, or none of the items that were sent, they stay as they
-    are. Codex repeats what users said: the first user's message, which stands in front of every window, is not.
+    are. Codex sends its instructions and the users' messages once more; what stands in front of any window is not
+    repeated here.
     """
     summary = text(payload.get("message"))
     if not isinstance(payload.get("replacement_history"), list):
@@ -126,10 +129,20 @@ def _replacement(payload: dict[str, object], time: object, messages: Sequence[ob
     if not told or any(obj(item).get("type") == "compaction" for item in sent):
         return _Begun(sent)
     del sent[told[-1]]
-    first = next((place for place, item in enumerate(messages) if _said(item)[0] == "user"), -1)
-    again = [place for place, item in enumerate(sent) if first >= 0 and _said(item) == _said(messages[first])][:1]
-    rest = [item for place, item in enumerate(sent) if place not in again]
-    return _Begun([compaction.entry(summary, messages, time=time), *rest], (first,) if again else ())
+    kept = []
+    for place in _front(messages):
+        again = next((at for at, item in enumerate(sent) if _said(item) == _said(messages[place])), None)
+        if again is not None:
+            del sent[again]
+            kept.append(place)
+    return _Begun([compaction.entry(summary, messages, time=time), *sent], tuple(kept))
+
+
+def _front(messages: Sequence[object]) -> list[int]:
+    """Where the leading instructions and the first user's message stand."""
+    lead = list(takewhile(lambda place: _said(messages[place])[0] in _INSTRUCTING, range(len(messages))))
+    first = next((place for place, item in enumerate(messages) if _said(item)[0] == "user"), None)
+    return lead if first is None else [*lead, first]
 
 
 def _said(item: object) -> tuple[str, object]:
