@@ -190,7 +190,7 @@ class Transcript:
                 # One that a fitter has made itself, for another list, is passed over.
                 self.repairs += [(self.settled, Repair(position, why))] * (position >= 0)
                 return
-            cut = found[-1]
+            cut = self._whole_round(found[-1])
         twin = self.checkpoints[-1] if self.checkpoints else Landed(0, -1, Checkpoint(""))
         is_same = (twin.checkpoint.text, twin.checkpoint.digest) == (checkpoint.text, checkpoint.digest)
         if not is_same or (checkpoint.digest is None and twin.cut != cut):
@@ -210,8 +210,12 @@ class Transcript:
         cut = len(self.rows)
         while cut and not 0 <= self.rows[cut - 1].position < end:
             cut -= 1
+        return self._whole_round(cut)
+
+    def _whole_round(self, cut: int) -> int:
+        """The cut, or the beginning of the round that it would split."""
         if cut < len(self.rows) and (self.rows[cut].message.role == "tool" or self.rows[cut].continues):
-            cut = self.answers[bisect_right(self.answers, cut) - 1] if self.answers else 0
+            return self.answers[bisect_right(self.answers, cut) - 1] if self.answers else 0
         return cut
 
     def _append_rows(self) -> None:
