@@ -196,7 +196,7 @@ class Route:
         exact = self._exact(base)
         if self.limits.limit >= NO_LIMIT:
             return exact
-        step = max(1, self.limits.limit // BASE_STEPS)
+        step = max(1, min([self.limits.limit, *(recovery.most for recovery in self.recoveries)]) // BASE_STEPS)
         return -(-exact // step) * step
 
 
