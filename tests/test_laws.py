@@ -441,15 +441,6 @@ def test_law_10_a_raw_history_and_one_handed_back_shaped_give_the_same_windows(c
         assert shaped.messages == window.messages
         assert shaped.tokens == window.tokens
         handed = shaped.messages
-        if covers_more(window):
-            # It leaves when the ladder next moves, which a list that is handed back does not say.
-            return
-
-
-def covers_more(window: Window) -> bool:
-    """Whether its checkpoint covers the newest unit, which stands all the same."""
-    view, state = window._outcome.view, window._outcome.state
-    return state.checkpoint >= 0 and view.counts.transcript.checkpoints[state.checkpoint].cut > view.begin(state)
 
 
 def for_list(dialect: str, held: Sequence[Native], handed: Sequence[object]) -> list[Native]:
