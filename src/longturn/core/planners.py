@@ -175,7 +175,8 @@ class _Items:
         items = _whole(0, counts.transcript.lead)
         ahead, *behind = stretches(view, state)
         if state.noted:
-            items += [*(_whole(*ahead) or [PLACEHOLDER_ITEM]), mark]
+            front = [] if view.is_superseded(state) else [PLACEHOLDER_ITEM]
+            items += [*(_whole(*ahead) or front), mark]
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
         is_plain = state == self._plain(state)

@@ -148,7 +148,7 @@ def left_out(view: View, state: State) -> int:
         return 0
     transcript = view.counts.transcript
     standing = sum(stop - start for start, stop in view.left_standing(state))
-    standing += 0 <= state.first < state.cut
+    standing += 0 <= state.first < state.cut and not view.is_superseded(state)
     standing += view.inside(state.cut, state.first) >= 0
     return view.begin(state) - transcript.lead - standing
 

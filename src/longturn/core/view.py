@@ -86,7 +86,8 @@ class View:
         """What no rung may take: base, first user message, opener of the running turn, pinned units (B9)."""
         # Pinned units before the message in front are gone with the first one (B16).
         pinned = sum(self.tokens(*unit) for unit in self.pinned_units(self.border) if unit[0] > state.first)
-        return self.base + self.row(state.first) + (self.row(self.opener) if self.opener != state.first else 0) + pinned
+        first = 0 if self.is_superseded(state) else self.row(state.first)
+        return self.base + first + (self.row(self.opener) if self.opener != state.first else 0) + pinned
 
     def ceiling(self, state: State) -> int:
         """Over this a window is shaped (B8)."""
@@ -196,7 +197,14 @@ class View:
 
     def front(self, state: State) -> int:
         """Tokens of the user message in front of the note."""
+        if self.is_superseded(state):
+            return 0
         return self.counts.placeholder if self.front_missing(state) else self.row(state.first)
+
+    def is_superseded(self, state: State) -> bool:
+        """Whether a newer checkpoint stands for the one that the list begins with, and alone in front (S8)."""
+        transcript = self.counts.transcript
+        return state.checkpoint >= 0 and transcript.summarized and state.first == transcript.first
 
     def front_missing(self, state: State) -> bool:
         """Whether a placeholder stands in front of the note: no user message of the transcript stands there (B28)."""
