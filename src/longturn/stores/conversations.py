@@ -111,8 +111,8 @@ class Conversations(ConversationStore):
             values = _values(record, head)
             if row is None:
                 new = await _new_row(db, known, record)
-                once = database.insert(sessions).on_conflict_do_nothing(index_elements=["id"])
-                if not (await db.execute(once, {**new, **values, "created": now})).rowcount:
+                once = database.insert(sessions).on_conflict_do_nothing(index_elements=["id"]).returning(sessions.c.id)
+                if (await db.execute(once, {**new, **values, "created": now})).one_or_none() is None:
                     raise ConversationConflict(record.conversation_id)
             else:
                 info = {**(decoded_info(row["info"]) or {}), STATE: _state(record, row["revision"] + 1)}
