@@ -101,10 +101,11 @@ def tamper() -> Callable[[Store, str], Any]:
     """Changes rows behind a store's back, with the database's own checks off."""
 
     async def changed(store: Store, *statements: str) -> None:
+        other = "CAST('\"other\"' AS BLOB)" if store.database.is_sqlite else "'\"other\"'::bytea"
         off = "PRAGMA foreign_keys = OFF" if store.database.is_sqlite else "SET session_replication_role = replica"
         async with store.database.engine.execution_options(longturn_begin="").connect() as db:
             for statement in (off, *statements):
-                await db.exec_driver_sql(statement)
+                await db.exec_driver_sql(statement.replace("OTHER", other))
             await db.commit()
             await db.invalidate()
 

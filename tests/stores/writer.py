@@ -1,6 +1,7 @@
-"""What child processes do to a store while they are killed: started warm, by a fork server that has imported all this."""
+"""What child processes do to a store while they are killed; a fork server that has imported all this starts them."""
 
 import asyncio
+import os
 import resource
 import signal
 from collections.abc import Callable
@@ -105,10 +106,16 @@ def fill(where: str, most: int, told: Connection) -> None:
     asyncio.run(run())
 
 
+async def _opened(where: str) -> None:
+    async with await Store.open(where) as store:
+        await store.sessions()
+
+
 def without_rights(where: str, user: int, told: Connection) -> None:
     """Read and append as somebody who may not write to the file."""
-    if user:
-        __import__("os").setuid(user)
+    if user:  # once all that is imported late is there: this user may have no right to read it
+        asyncio.run(_opened(where))
+        os.setuid(user)
 
     async def run() -> None:
         try:

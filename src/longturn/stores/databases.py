@@ -1,6 +1,7 @@
 """Connections to SQLite and PostgreSQL as a store needs them, and the migration of its tables."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -90,8 +91,9 @@ class Database:
             return
         with told(self.place):
             async with self.writers, self.engine.execution_options(**{BEGIN: ""}).connect() as db:
-                await db.exec_driver_sql("PRAGMA incremental_vacuum")
-                await db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                # A script, since sqlite3 takes one step of a statement without columns, and each step frees one page.
+                driver: Any = (await db.get_raw_connection()).driver_connection
+                await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
         """Close the connections, once the calls that run have ended, or are out of patience."""
@@ -145,6 +147,8 @@ async def opened(where: str | Path) -> Database:
     url = _url(where)
     place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     with told(place):
+        if url.get_backend_name() == "sqlite":
+            await asyncio.to_thread(_probe, place)
         engine = _engine(url, place)
         database = Database(place, engine, asyncio.Semaphore(1 if url.get_backend_name() == "sqlite" else POOL))
         try:
@@ -153,6 +157,15 @@ async def opened(where: str | Path) -> Database:
             await engine.dispose()
             raise
     return database
+
+
+def _probe(path: str) -> None:
+    """Open the file once, plainly: the thread of an aiosqlite connection that fails outlives it, and its loop."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA schema_version")
+    finally:
+        connection.close()
 
 
 def _url(where: str | Path) -> URL:

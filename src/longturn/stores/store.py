@@ -16,7 +16,7 @@ from longturn.errors import SessionConflict, StoreError
 from longturn.stores import lines
 from longturn.stores.databases import Database, opened, unbroken
 from longturn.stores.records import Entry, Head, Log, New, Problem, Removed, chained, head_of, micros, named
-from longturn.stores.schema import charges, contents, sessions
+from longturn.stores.schema import charges, contents, entries, sessions
 from longturn.stores.session_rows import charge, charge_of, conflict, deleted, find, info_of, place, stored
 from longturn.stores.verify import problems_of
 
@@ -215,7 +215,7 @@ class Store:
 
     @unbroken
     async def expire(self, older_than: timedelta) -> Removed:
-        """Delete the sessions that were last written longer ago, as `delete` does, and what damage left unreachable.
+        """Delete the sessions that were last written longer ago, as `delete` does.
 
         A subagent lives as long as its parent.
         """
@@ -225,12 +225,20 @@ class Store:
         async with self.database.writing(alone=True) as db:
             for session in (await db.execute(old)).scalars().all():
                 removed += await deleted(db, session)
-            for end in (await db.execute(lines.ends_of_nothing())).scalars().all():
-                removed += await lines.release(db, end)
-            unused = await db.execute(delete(contents).where(contents.c.digest.in_(lines.contents_of_nothing())))
-            removed += Removed(contents=unused.rowcount)
         await self.database.clean()
         return removed
+
+    @unbroken
+    async def sweep(self) -> Removed:
+        """Delete what no session leads to any more. There is such a thing only where damage has cut a log.
+
+        `read` finds some of it again by its hash, so do this when `verify` has been looked at, and all is salvaged.
+        """
+        async with self.database.writing(alone=True) as db:
+            gone = await db.execute(delete(entries).where(entries.c.id.in_(lines.unreached())))
+            unused = await db.execute(delete(contents).where(contents.c.digest.in_(lines.unused())))
+        await self.database.clean()
+        return Removed(0, gone.rowcount, unused.rowcount)
 
     async def verify(self, session: str | None = None) -> list[Problem]:
         """Hash everything again, or what one session has, and check every link; no problem is an empty list."""
