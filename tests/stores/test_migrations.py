@@ -1,5 +1,7 @@
 """The tables are made and migrated when a store is opened; a newer version's are left alone."""
 
+import subprocess
+import sys
 from importlib.resources import files
 
 import pytest
@@ -47,3 +49,11 @@ async def test_a_store_lives_beside_the_tables_of_another_program(place: str) ->
         await db.execute(text("CREATE TABLE alembic_version (version_num INTEGER)"))
     async with await Store.open(place) as store:
         await store.create("s")
+
+
+def test_a_store_is_imported_without_pydantic_ai_alembic_or_a_driver_of_the_other_database() -> None:
+    program = "import sys, longturn; print('sqlalchemy' in sys.modules); import longturn.stores; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, loaded = done.stdout.splitlines()
+    assert first == "False"
+    assert not {"pydantic_ai", "alembic", "psycopg"} & set(loaded.split())
