@@ -149,7 +149,7 @@ async def opened(where: str | Path) -> Database:
     with told(place):
         if url.get_backend_name() == "sqlite":
             await asyncio.to_thread(_probe, place)
-        engine = _engine(url, place)
+        engine = _connections(url, place)
         database = Database(place, engine, asyncio.Semaphore(1 if url.get_backend_name() == "sqlite" else POOL))
         try:
             await _migrate(database)
@@ -189,7 +189,7 @@ def _url(where: str | Path) -> URL:
     return url.set(drivername=backend)
 
 
-def _engine(url: URL, place: str) -> AsyncEngine:
+def _connections(url: URL, place: str) -> AsyncEngine:
     is_sqlite = url.get_backend_name() == "sqlite"
     # SQL's values are what people said: they are no part of an error. A server may have been away since the last call.
     options: dict[str, Any] = {"hide_parameters": True, "pool_size": POOL, "max_overflow": 0, "pool_timeout": PATIENCE}
