@@ -35,6 +35,14 @@ PRAGMAS = (
     "PRAGMA secure_delete = ON",
 )
 NEW_FILE = ("PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL")
+# As scripts, since sqlite3 takes one step of a statement without columns, and each step of this vacuum frees one page.
+# Who reads or writes meanwhile is not waited for long: the next time does it.
+CLEANING = (
+    "PRAGMA busy_timeout = 1000",
+    "PRAGMA incremental_vacuum",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    PRAGMAS[0],
+)
 INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 BEGIN = "longturn_begin"
 """The execution option that says how a transaction begins in SQLite; "" leaves it out."""
@@ -91,9 +99,13 @@ class Database:
             return
         with told(self.place):
             async with self.writers, self.engine.execution_options(**{BEGIN: ""}).connect() as db:
-                # A script, since sqlite3 takes one step of a statement without columns, and each step frees one page.
                 driver: Any = (await db.get_raw_connection()).driver_connection
-                await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+                for script in CLEANING:
+                    try:
+                        await driver.executescript(script)
+                    except sqlite3.OperationalError as error:
+                        if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                            raise
 
     async def close(self) -> None:
         """Close the connections, once the calls that run have ended, or are out of patience."""
