@@ -207,13 +207,13 @@ def test_s4_the_share_is_of_the_budget_less_the_reserve_which_is_counted_once(re
 def test_s4_the_share_is_of_the_capacity_where_that_is_smaller_than_the_budget() -> None:
     """S4: 800 of 1,000 in the window less the answer's 200; reserve and answer are not the same room."""
     for last, due in ((99, False), (100, True)):
-        more = {"capacity": 1_200, "max_output": 200, "budget": 50_000}
+        more: dict[str, Any] = {"capacity": 1_200, "max_output": 200, "budget": 50_000}
         assert bool(fit([*turns(7), *turn("last", last)], Trigger("token_ratio", 0.8), **more)[1]) == due
 
 
 def test_s4_with_trimming_off_the_share_is_of_the_capacity() -> None:
     for last, due in ((99, False), (100, True)):
-        more = {"capacity": 1_000, "max_output": 0, "budget": 0}
+        more: dict[str, Any] = {"capacity": 1_000, "max_output": 0, "budget": 0}
         assert bool(fit([*turns(7), *turn("last", last)], Trigger("token_ratio", 0.8), **more)[1]) == due
 
 

@@ -130,6 +130,8 @@ class _Walk:
             raise ConfigError(f"{self.name} holds more than {MOST_VALUES:,} values, counting each use of an alias")
         try:
             into[name] = self._plain(node, hint, path, path_shown)
+        except ConfigError:  # which is a ValueError too, but one that ends the walk
+            raise
         except ValueError as error:
             self.refused.add(path)
             self.say(line, path_shown, str(error))
@@ -142,7 +144,7 @@ class _Walk:
             is_known = is_section(hint) or of_each(hint) is not None
             return self._keys(node, hint, path, path_shown) if is_known else {}
         listed: list[object] = []
-        for place, each in enumerate(items(node)):
+        for place, each in enumerate(items(node) if of_items(hint) is not None else ()):
             one: dict[str, object] = {}
             self.take(one, "", each, of_items(hint), (*path, place), below(path_shown, place), line_of(each))
             listed += one.values()
@@ -190,18 +192,18 @@ class _Walk:
             return Problem(place.line, below(place.shown, str(loc[-1])), f"is missing: it must be {wanted}")
         if path == ("summarization", "trigger", "type") and shown(place.node) == repr(OLD_TRIGGER):
             return Problem(place.line, place.shown, f"{OLD_TRIGGER} {_OLD_TRIGGER_TEXT}")
-        choices = get_args(place.hint) if get_origin(place.hint) is Literal else ()
-        close = get_close_matches(str(place.node.value), choices, n=1)
+        is_choice = get_origin(place.hint) is Literal and place.node.id == "scalar"
+        close = get_close_matches(place.node.value, get_args(place.hint), n=1) if is_choice else []
         meant = f": did you mean {close[0]}?" if close else ""
         return Problem(place.line, place.shown, f"must be {allowed(place.hint)}, got {shown(place.node)}{meant}")
 
 
 def _unknown(name: str, written: str, known: Mapping[str, object], path: Path) -> str:
+    homes = [section for section, hint in hints(Sections).items() if is_section(hint) and name in hints(hint)]
+    if homes:
+        return f"is no key here: it belongs into {homes[0]}"
     close = get_close_matches(name, known, n=1)
     is_camel = path[0] == "summarization" and "_" not in written
     if close:
         return f"is no key: did you mean {camel(close[0]) if is_camel else close[0]}?"
-    homes = [section for section, hint in hints(Sections).items() if is_section(hint) and name in hints(hint)]
-    if homes:
-        return f"is no key here: it belongs into {homes[0]}"
     return f"is no key: the keys here are {', '.join(camel(key) if is_camel else key for key in known)}"

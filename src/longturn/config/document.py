@@ -20,7 +20,7 @@ _TEXTS = frozenset({"str", "timestamp", "value", "merge"})
 _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
 _ODD_NUMBERS = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
 _BASED = re.compile(r"[-+]?0[box]", re.IGNORECASE)
-_LONE = re.compile("[\ud800-\udfff]")
+_HALVES = re.compile("[\ud800-\udfff]")
 _MOST_SHOWN = 40
 
 # What ruamel.yaml 0.19 raises on odd input besides its own errors: a character beyond Unicode, a broken tag.
@@ -134,7 +134,9 @@ def is_nothing(node: Node) -> bool:
 
 def own_pairs(node: Node) -> list[Pair]:
     """The pairs of a map as written; a key that is a list or a map has no text and is called "?"."""
-    return [Pair(key.value if key.id == "scalar" else "?", key, value, node) for key, value in node.value]
+    return [
+        Pair(_whole(key.value, "replace") if key.id == "scalar" else "?", key, value, node) for key, value in node.value
+    ]
 
 
 def pairs(node: Node) -> list[Pair]:
@@ -181,9 +183,7 @@ def scalar(node: Node) -> str | int | float | bool | None:
     """
     text, tag = node.value, node.tag.removeprefix(_TAGS)
     if tag in _TEXTS:
-        if _LONE.search(text):
-            raise ValueError("holds half of a character (a lone surrogate): remove it")
-        return str(text)
+        return _whole(text, "strict")
     if tag == "null":
         return None
     if tag == "bool" and text.lower() in _TRUE | _FALSE:
@@ -201,6 +201,16 @@ def refuse_tag(node: Node) -> None:
 
 def _unwanted(node: Node) -> str:
     return f"has the tag {node.tag.removeprefix(_TAGS)!r:.40}, which means nothing here: remove it"
+
+
+def _whole(text: str, errors: str) -> str:
+    """The text with the halves of characters put together that JSON escapes them in; a lone half is an error."""
+    if not _HALVES.search(text):
+        return text
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+    except UnicodeDecodeError:
+        raise ValueError("holds half of a character (a lone surrogate): remove it") from None
 
 
 def _number(text: str) -> int | float:

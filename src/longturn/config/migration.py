@@ -218,7 +218,8 @@ def _removal(document: Document, old: Sequence[Old]) -> list[_Step]:
 def _emptied(document: Document, siblings: Sequence[Pair], gone: set[int], home: Node) -> list[Edit]:
     text = document.text
     if all(id(pair.at) in gone for pair in siblings):
-        return [Edit(home.start_mark.index, _end(siblings[-1], text), "{}")]
+        end = home.end_mark.index if home.flow_style else _end(siblings[-1], text)
+        return [Edit(home.start_mark.index, end, "{}")]
     if home.flow_style:
         places = [place for place, pair in enumerate(siblings) if id(pair.at) in gone]
         return [_out_of_flow(text, siblings, place, gone) for place in places]

@@ -176,8 +176,8 @@ def of_each(hint: object) -> object:
 
 
 def of_items(hint: object) -> object:
-    """What each item of a list holds; nothing of ours where the hint is no list."""
-    return get_args(hint)[0] if get_origin(hint) in (tuple, frozenset) else object
+    """What each item of a list holds; None where the hint is no list."""
+    return get_args(hint)[0] if get_origin(hint) in (tuple, frozenset) else None
 
 
 def allowed(hint: Any) -> str:
