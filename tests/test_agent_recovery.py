@@ -1,4 +1,4 @@
-"""An agent's recovery from a refusal for length (H24-H26), through the providers' own SDKs against a real HTTP server."""
+"""An agent's recovery from a refusal for length (H24-H26), through the providers' own SDKs against a real server."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ def test_a_refusal_while_a_stream_opens_is_recovered_from_h24(name: str) -> None
     assert len(results(stream.all_messages())) == 40
 
 
-@pytest.mark.parametrize("name", ("openai_chat", "anthropic", "gemini"))
+@pytest.mark.parametrize("name", ["openai_chat", "anthropic", "gemini"])
 def test_a_run_without_the_capability_is_refused_on_the_same_server_h24(name: str) -> None:
     with serving(chapters(40), window=WINDOW) as wire:
         agent: Agent[None, str] = Agent(MODELS[name](wire.url))

@@ -37,6 +37,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from longturn.agent.words import LAST_STEP
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from longturn.core.thinking import thinking_rule
 from longturn.dialects.base import Dialect, Native, Request
@@ -102,7 +103,9 @@ def is_standing(item: object) -> bool:
 
 
 def _role(part: object) -> Role:
-    return "user" if isinstance(part, UserPromptPart | SpeechPart) else "system"
+    """The user's only what a person said; `LAST_STEP` is sent in the user's voice, but opens no turn."""
+    is_said = isinstance(part, SpeechPart) or (isinstance(part, UserPromptPart) and part.content != LAST_STEP)
+    return "user" if is_said else "system"
 
 
 def _asked(part: ModelRequestPart) -> list[Part]:
