@@ -27,6 +27,8 @@ LEAST_OUTPUT = 256
 """An output limit is not lowered below this many tokens; the history is shortened instead."""
 
 ByModel = Callable[[Model], Any]
+Key = tuple[str, str | None, int | None]
+"""Of a route: the model's id, its address, and the request's own output limit."""
 
 _log = logging.getLogger("longturn")
 # Those are told as they happen, by the fitter itself.
@@ -106,13 +108,15 @@ class Route:
 class Conversation:
     """The routes of one conversation.
 
-    current: the route of the request that is under way. spent: the run's own usage, to which summaries are added.
+    current: the route of the request that is under way. dumped: what another process knew of routes that were not taken
+    here yet. spent: the run's own usage, to which summaries are added.
     busy: a run is on it.
     """
 
     rules: Rules
-    routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    routes: dict[Key, Route] = field(default_factory=dict)
     current: Route | None = None
+    dumped: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     spent: RunUsage | None = None
     busy: bool = False
 
@@ -175,12 +179,31 @@ class Conversation:
         """What was seen and spent, by model (S12-S14); of several routes to one model, of the last."""
         return {route.asked.model.model_id: route.fitter.meter for route in self.routes.values()}
 
+    def dump(self) -> dict[str, object]:
+        """What a later process needs to make the same windows, as JSON data (L9)."""
+        routes = [
+            {"key": list(key), "max_output": route.max_output, "fitter": route.fitter.dump()}
+            for key, route in self.routes.items()
+        ]
+        return {"routes": routes}
+
+    def load(self, dumped: Mapping[str, Any]) -> "Conversation":
+        """Take up what another process dumped, with the same rules; itself."""
+        for route in dumped.get("routes", ()):
+            model, address, max_output = route["key"]
+            self.dumped[model, address, max_output] = route
+        return self
+
     def _route(self, asked: Asked) -> Route:
         model = asked.model
         key = (model.model_id, model.base_url, asked.max_output)
         route = self.routes.get(key)
         if route is None:
             route = self.routes[key] = self._new_route(asked)
+            known = self.dumped.pop(key, None)
+            if known is not None:
+                route.max_output = known["max_output"]
+                route.fitter.load(known["fitter"])
         route.asked = asked
         return route
 
