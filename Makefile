@@ -81,7 +81,7 @@ $(VENV)/.demo: $(VENV)/.pip pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group dev
+	$(INSTALL) -e '.[cli,exact,stores,postgres,agent]' --group dev
 	@touch $@
 
 $(VENV)/.weights: $(VENV)/.pip Makefile
@@ -89,7 +89,7 @@ $(VENV)/.weights: $(VENV)/.pip Makefile
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group bench
+	$(INSTALL) -e '.[cli,exact,stores,postgres,agent]' --group bench
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.pip pyproject.toml

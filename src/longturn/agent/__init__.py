@@ -1,0 +1,27 @@
+"""The agent runtime on Pydantic AI; it needs the extra `agent`."""
+
+from longturn.agent.capability import LongTurn
+from longturn.agent.messages import DIALECT
+from longturn.agent.words import (
+    LAST_STEP,
+    TOO_LONG,
+    AgentEvent,
+    ConversationTooLong,
+    LimitReached,
+    Observer,
+    OverflowMet,
+    UsageReported,
+)
+
+__all__ = [
+    "DIALECT",
+    "LAST_STEP",
+    "TOO_LONG",
+    "AgentEvent",
+    "ConversationTooLong",
+    "LimitReached",
+    "LongTurn",
+    "Observer",
+    "OverflowMet",
+    "UsageReported",
+]
