@@ -71,8 +71,8 @@ class Story(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A checkpoint's entry. call: among what arrives for this call; behind: so many of its items, -1 for all, never none,
-    since a call that was made without it stands.
+    """A checkpoint's entry. call: among what arrives for this call; behind: so many of its items, -1 for all; never
+    none, since a call that was made without it stands.
 
     covers: everything before it ("all"), all but so many messages by their number ("first"), so many borders back by
     digest ("some"), what stands in no such list ("other"), or it is the entry before once more ("again"); at the very
