@@ -176,7 +176,8 @@ class _Items:
         ahead, *behind = stretches(view, state)
         if state.noted:
             front = [] if view.is_superseded(state) else [PLACEHOLDER_ITEM]
-            items += [*(_whole(*ahead) or front), mark]
+            items += _whole(*ahead) or front
+            items += [mark] if view.is_superseded(state) or not view.is_led(state) else []
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
         is_plain = state == self._plain(state)

@@ -49,7 +49,8 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     if state.noted:
         if not view.is_superseded(state):
             window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
-        window.append(transcript.mark(state.checkpoint))
+        if view.is_superseded(state) or not view.is_led(state):
+            window.append(transcript.mark(state.checkpoint))
     elif view.headless():
         window.append(transcript.placeholder or user(PLACEHOLDER))
     for start, end in behind:
