@@ -31,5 +31,13 @@ class ContextWindowExceeded(LongturnError):
         return (_rebuild, (self.args[0], state))
 
 
+class StoreError(LongturnError):
+    """A store that cannot be opened, read or written; nothing is half written, and the text says what to do."""
+
+
+class SessionConflict(StoreError):
+    """A session is not as the caller knew it: somebody else wrote, deleted or created it. Nothing was written."""
+
+
 def _rebuild(message: str, state: dict[str, object]) -> ContextWindowExceeded:
     return ContextWindowExceeded(message, **state)  # type: ignore[arg-type]

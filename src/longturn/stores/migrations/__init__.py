@@ -1,0 +1,1 @@
+"""How a store's tables came to be, one step a version; Alembic runs them when a store is opened."""

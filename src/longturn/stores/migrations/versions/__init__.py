@@ -1,0 +1,1 @@
+"""The steps, one module each; a released one is never edited."""
