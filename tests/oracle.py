@@ -4,16 +4,53 @@ from collections.abc import Sequence
 from typing import Any
 
 from longturn import Window
+from longturn.core.checkpoint import Checkpoint, is_entry
 from longturn.core.messages import Message, Reasoning
-from longturn.core.transcript import RESULTS_PREFIX
+from longturn.core.texts import CHECKPOINT, NOTE, PLACEHOLDER
+from longturn.core.tokens import SIMPLE
+from longturn.core.transcript import RESULTS_PREFIX, Transcript
 from longturn.dialects.registry import by_name
 
 
 def read(dialect: str, items: Sequence[Any]) -> list[Message]:
-    """The core messages of native items."""
-    befores = [None, *items]
-    reader = by_name(dialect).read
-    return [message for place, item in enumerate(items) for message in reader(item, befores[place], place)]
+    """The core messages of native items; an entry says nothing, but at the very beginning it is a user's message."""
+    found: list[Message] = []
+    reader, before = by_name(dialect).read, None
+    for place, item in enumerate(items):
+        if is_entry(item):
+            if all(message.role == "system" for message in found):
+                found.append(Checkpoint.of(item).message)
+            continue
+        found += reader(item, before, place)
+        before = item
+    return found
+
+
+def transcript_of(dialect: str, items: Sequence[Any]) -> Transcript:
+    """The transcript of native items and entries, made in one go."""
+    transcript = Transcript(SIMPLE.measure)
+    transcript.system_apart = by_name(dialect).system_apart
+    arrived: list[tuple[Message | Checkpoint, int, bool]] = []
+    before = None
+    for place, item in enumerate(items):
+        if is_entry(item):
+            arrived.append((Checkpoint.of(item), place, False))
+            continue
+        arrived += [(message, place, False) for message in by_name(dialect).read(item, before, place)]
+        before = item
+    transcript.extend(arrived)
+    return transcript
+
+
+def without_entries(items: Sequence[Any]) -> list[Any]:
+    """The messages alone."""
+    return [item for item in items if not is_entry(item)]
+
+
+def is_ours(message: Message) -> bool:
+    """Whether longturn itself wrote the message, by its text: note, placeholder or checkpoint."""
+    text = message.text
+    return message.role == "user" and (text in (NOTE, PLACEHOLDER) or text.startswith(CHECKPOINT))
 
 
 def opener_places(messages: Sequence[Message]) -> list[int]:

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 import longturn
 from longturn import Policy
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.policy import Pruning
+from longturn.core.transcript import Transcript
+from tests.oracle import transcript_of
 from tests.writers import WRITERS, Call, Made, Native
 
 DIALECTS = ("openai_chat", "anthropic", "gemini", "openai_responses")
@@ -63,6 +66,20 @@ class Story(NamedTuple):
     lead: int = 1
     ids: str = "fresh"
     headless: bool = False
+
+
+class Mark(NamedTuple):
+    """A checkpoint's entry. call: among what arrives for this call; behind: so many of its items, -1 for all.
+
+    covers: everything before it ("all"), so many borders back by digest ("some"), what stands in no such list
+    ("other"), or nothing new since it is the entry before once more ("again"); at the very beginning ("front").
+    """
+
+    call: int = 1
+    behind: int = -1
+    covers: str = "all"
+    back: int = 0
+    words: int = 3
 
 
 class Pen:
@@ -193,6 +210,38 @@ class Case:
         return longturn.Fitter(dialect=self.dialect, **self.settings)
 
 
+def with_marks(dialect: str, arrivals: Sequence[Sequence[Native]], marks: Sequence[Mark]) -> list[list[Native]]:
+    """What arrives, with the entries in it; each is made of what stands before it."""
+    found = [list(arrived) for arrived in arrivals]
+    in_order = sorted(marks, key=lambda mark: -1 if mark.covers == "front" else mark.call % len(found))
+    for number, mark in enumerate(in_order):
+        call = 0 if mark.covers == "front" else mark.call % len(found)
+        behind = 0 if mark.covers == "front" else len(found[call]) if mark.behind < 0 else mark.behind
+        before = [item for arrived in found[:call] for item in arrived] + found[call][:behind]
+        text = f"#s{number} {SCRIPTS['ascii'] * mark.words}".strip()
+        entry = Checkpoint(text, digest="0" * 32 if mark.covers == "other" else None).entry()
+        if mark.covers == "some":
+            entry = covering(dialect, before, text, mark.back)
+        elif mark.covers == "again":
+            entry = next((dict(item) for item in reversed(before) if item.get("type") == entry["type"]), entry)
+        found[call].insert(behind, entry)
+    return found
+
+
+def covering(dialect: str, before: Sequence[Native], text: str, back: int) -> Native:
+    """An entry that covers a list up to one of its borders, so many before its end, by digest."""
+    transcript = transcript_of(dialect, before)
+    places = sorted({transcript.lead, *transcript.answers, *transcript.openers, len(transcript.rows)})
+    return covering_from(transcript, places[-1 - back % len(places)], text)
+
+
+def covering_from(transcript: Transcript, row: int, text: str) -> Native:
+    """An entry that covers the rows before this one; `covers` says how many items of the list they are."""
+    rows = transcript.rows
+    covers = rows[row].position if row < len(rows) else 1 + max((each.position for each in rows), default=-1)
+    return Checkpoint(text, covers=covers, digest=transcript.digest(row)).entry()
+
+
 def is_pinned(item: object) -> bool:
     """The policy's `pin` in these tests."""
     return PIN in json.dumps(item)
@@ -243,6 +292,30 @@ STORIES = _stories(("answered",), (3, 1, 40, 120), 12)
 LONG_STORIES = _stories(("answered",), (3, 1, 40, 120), 24)
 BROKEN_STORIES = _stories(("answered",) * 6 + ("missing", "twice", "late", "lost", "orphan"), (3, 1, 40, 120, -1), 12)
 
+_MARK = st.builds(
+    Mark,
+    call=st.integers(0, 20),
+    behind=st.sampled_from((-1, -1, 0, 1, 2)),
+    covers=st.sampled_from(("some",) * 4 + ("all", "all", "other", "again", "front")),
+    back=st.integers(0, 6),
+    words=st.sampled_from((3, 12, 40)),
+)
+NO_MARKS: st.SearchStrategy[tuple[Mark, ...]] = st.just(())
+SOME_MARKS = st.tuples(_MARK) | st.lists(_MARK, min_size=2, max_size=4).map(tuple)
+MARKS = NO_MARKS | SOME_MARKS
+"""Checkpoints in about half of the histories."""
+
+RUNGS = (
+    Policy().rungs,
+    ("images", "results", "arguments", "turns", "rounds"),
+    ("images", "results", "arguments", "answers", "turns", "rounds"),
+    ("answers", "images", "results", "turns", "rounds"),
+    ("images", "results", "turns", "answers", "rounds"),
+    ("rounds", "answers", "turns"),
+    ("results", "answers"),
+)
+"""With and without the rung "answers"; each ladder ends where nothing else may go."""
+
 
 _TURNED = st.builds(
     Policy,
@@ -255,8 +328,10 @@ _TURNED = st.builds(
     pin=st.sampled_from((None, None, is_pinned)),
     emergency_trim=st.booleans(),
     image_tokens=st.sampled_from((60, 5, 600)),
+    rungs=st.sampled_from(RUNGS),
 )
-POLICIES = st.sampled_from((Policy(image_tokens=60), replace(Policy.seed(), image_tokens=60))) | _TURNED
+_PRESETS = tuple(Policy(image_tokens=60, rungs=rungs) for rungs in RUNGS[:3])
+POLICIES = st.sampled_from((*_PRESETS, replace(Policy.seed(), image_tokens=60))) | _TURNED
 """The presets, and what can be turned in them, one thing or several at once."""
 _EAGER = Pruning(
     keep_last_assistants=1,
@@ -276,11 +351,12 @@ def cases(
     stories: st.SearchStrategy[Story] = STORIES,
     dialects: tuple[str, ...] = DIALECTS,
     policies: st.SearchStrategy[Policy] = POLICIES,
+    marks: st.SearchStrategy[tuple[Mark, ...]] = NO_MARKS,
 ) -> Case:
     """A history with settings that make most of them too long."""
     dialect = draw(st.sampled_from(dialects))
     story = draw(stories)
-    arrivals = tuple(map(tuple, Pen(story, dialect).write()))
+    arrivals = tuple(map(tuple, with_marks(dialect, Pen(story, dialect).write(), draw(marks))))
     settings: dict[str, Any] = {"model": draw(st.sampled_from(MODELS[dialect]))}
     settings["policy"] = draw(policies)
     if draw(st.sampled_from((False, False, True))):

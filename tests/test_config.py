@@ -1,6 +1,7 @@
 """The configuration file (S15-S17): what it means, what is refused in which words, and old settings written anew."""
 
 import contextlib
+import io
 import json
 import math
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from longturn.config import Config, ModelSettings, effective, examine, load, migrate, read
 from longturn.config.checked import camel, snake
@@ -717,6 +719,7 @@ def test_the_old_trigger_becomes_a_share_of_what_may_be_sent_s17(before: str, af
 
 
 def test_what_cannot_be_rewritten_safely_is_refused_and_not_damaged_s17() -> None:
+    assert migrate(b"endpoints: {custom: [{? summarize, name: a}]}", "f").done
     data = b"endpoints:\n  custom:\n  - summarize: &s true\n    name: a\n  - fetch: *s\n    name: b\n"
     with pytest.raises(ConfigError, match="is written in a way that is not rewritten safely: change it by hand"):
         migrate(data, "f")
@@ -787,6 +790,51 @@ def test_any_text_gives_a_configuration_or_a_config_error_s16(text: str) -> None
 @given(st.binary(max_size=40))
 def test_any_bytes_give_a_configuration_or_a_config_error_s16(data: bytes) -> None:
     outcome(data)
+
+
+ENDPOINTS = st.fixed_dictionaries(
+    {"name": st.sampled_from(["A", "B c", None])},
+    optional={
+        "models": st.just({"default": ["m", "x: y"], "fetch": True}),
+        "summarize": st.sampled_from([True, False, None, "x"]),
+        "summaryModel": st.sampled_from(["m", "current_model", None, "long " * 30, "two\nlines\n"]),
+        "iconURL": st.sampled_from([None, "# no", 'q"uote', "é😀", "two\nlines\n"]),
+    },
+).flatmap(lambda keys: st.permutations(list(keys)).map(lambda order: {key: keys[key] for key in order}))
+
+
+@given(
+    st.lists(ENDPOINTS, max_size=3),
+    st.tuples(ENDPOINTS, st.lists(ENDPOINTS, max_size=2)),
+    st.sampled_from([False, None, True]),
+    st.sampled_from([(2, 2, 0), (2, 4, 2), (4, 4, 2)]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_migration_takes_out_what_is_old_and_nothing_else_in_any_layout_s17(
+    custom: list[dict[str, Any]],
+    azure: tuple[dict[str, Any], list[dict[str, Any]]],
+    flow: bool | None,
+    indent: tuple[int, int, int],
+    newline: str,
+) -> None:
+    def without(endpoint: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in endpoint.items() if key not in ("summarize", "summaryModel")}
+
+    yaml = YAML()
+    yaml.default_flow_style = flow
+    yaml.indent(*indent)
+    written = io.StringIO()
+    yaml.dump(
+        {"endpoints": {"custom": custom, "azureOpenAI": {**azure[0], "groups": azure[1]}}, "cache": True}, written
+    )
+    data = migrate(written.getvalue().replace("\n", newline).encode(), "f").data
+    after = YAML(typ="safe", pure=True).load(data.decode())
+    after.pop("summarization", None)
+    groups = [without(group) for group in azure[1]]
+    expected = {"custom": [without(each) for each in custom], "azureOpenAI": {**without(azure[0]), "groups": groups}}
+    assert after == {"endpoints": expected, "cache": True}
+    assert migrate(data, "f").data == data
+    read(data, "f")
 
 
 def numbers(most: int = 10**12, least: int = 0) -> st.SearchStrategy[int]:

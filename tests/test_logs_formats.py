@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from longturn.arguments import problems_of
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.meter import Usage
 from longturn.dialects.logs import Conversation, load
 from longturn.dialects.registry import by_name
@@ -16,7 +18,7 @@ def lines(rows: Iterable[object]) -> bytes:
 
 def one(data: object) -> Conversation:
     (conversation,) = load(data if isinstance(data, bytes) else json.dumps(data).encode(), "file")
-    assert by_name(conversation.dialect).problems(conversation.messages) == []
+    assert problems_of(by_name(conversation.dialect), conversation.messages) == []
     return conversation
 
 
@@ -120,12 +122,14 @@ def test_a_claude_code_compaction_is_a_boundary_and_the_history_before_it_stays(
             **claude(2, "system", "", None),
             "subtype": "compact_boundary",
             "logicalParentUuid": "u1",
+            "compactMetadata": {"trigger": "auto", "preTokens": 900},
             "message": None,
         },
         claude(3, "user", "Summary of it all.", 2, isCompactSummary=True),
         claude(4, "assistant", "Going on.", 3, id="m2"),
     ]
     found = one(lines(rows))
+    assert found.messages[2] == Checkpoint("Summary of it all.", source_tokens=900, time="2026-01-01T00:00:03Z").entry()
     assert len(found.messages) == 4
     assert found.boundaries == (2,)
 
@@ -209,13 +213,47 @@ def test_the_first_rollouts_of_codex_have_no_envelopes() -> None:
     assert found.notes == ("left out: 1 untyped rows",)
 
 
-@pytest.mark.parametrize("history", [[item("user", "kept"), {"type": "ghost_snapshot"}], None])
-def test_a_codex_compaction_starts_anew_with_the_replaced_history_or_the_summary(history: object) -> None:
+STANDING = Checkpoint("the summary", time="2026-01-01T00:00:00Z").entry()
+SEALED = {"type": "compaction", "encrypted_content": "seal"}
+
+
+@pytest.mark.parametrize(
+    ("history", "begun", "kept"),
+    [
+        (None, [STANDING], {}),
+        ([item("user", "list"), item("user", "the summary")], [STANDING], {5: (0,)}),
+        (
+            [
+                item("user", "rules"),
+                {**item("user", "list"), "id": "m1"},
+                item("user", "list"),
+                item("user", "the summary"),
+            ],
+            [STANDING, item("user", "rules"), item("user", "list")],
+            {5: (0,)},
+        ),
+        (
+            [item("user", "list"), item("user", "the summary"), item("user", "list")],
+            [STANDING, item("user", "list")],
+            {5: (0,)},
+        ),
+        ([item("user", "li ..."), item("user", "the summary")], [STANDING, item("user", "li ...")], {}),
+        ([item("user", "list"), {"type": "ghost_snapshot"}], [item("user", "list")], {}),
+        ([item("user", "the summary"), SEALED], [item("user", "the summary"), SEALED], {}),
+    ],
+    ids=["summary only", "first message", "twice", "kept messages", "cut message", "no summary", "encrypted"],
+)
+def test_a_codex_compaction_starts_anew_with_its_summary_as_a_checkpoint_s8(
+    history: object, begun: list[object], kept: dict[int, tuple[int, ...]]
+) -> None:
+    """What users had said follows it, less the first message, which stands in front of every window."""
     compacted = codex("compacted", message="the summary", replacement_history=history)
-    found = one(lines([*ROLLOUT, compacted, codex("response_item", **item("user", "next"))]))
-    assert found.boundaries == (5,)
-    assert found.messages[5:] == [item("user", "kept" if history else "the summary"), item("user", "next")]
-    assert found.notes[0].count("replacement") or "only its summary" in found.notes[1]
+    usage = reported(3, input_tokens=9, output_tokens=1)
+    found = one(lines([*ROLLOUT, compacted, usage, codex("response_item", **item("user", "next"))]))
+    assert (found.boundaries, found.kept) == ((5,), kept)
+    assert found.messages[5:] == [*begun, item("user", "next")]
+    assert max(found.usage) < 5
+    assert ("only its summary" in found.notes[-1]) == (history is None)
 
 
 def test_a_gemini_cli_chat_gives_calls_and_results_as_contents() -> None:
@@ -367,26 +405,29 @@ def test_a_pi_session_keeps_aborted_calls_and_counts_what_was_cached() -> None:
     assert len(by_name("openai_chat").problems(found.messages)) == 1
 
 
-def test_a_pi_tree_gives_each_branch_and_a_compaction_repeats_what_was_kept() -> None:
+def test_a_pi_tree_gives_each_branch_and_a_compaction_is_a_checkpoint_up_to_what_was_kept_s8() -> None:
     rows = [
         HEADER,
         pi("message", 1, None, message=spoke("user", "start")),
         pi("message", 2, 1, message=spoke("assistant", "Left.")),
         pi("message", 3, 1, message=spoke("assistant", "Right.")),
         pi("message", 4, 3, message=spoke("user", "go on")),
-        pi("compaction", 5, 4, summary="so far", firstKeptEntryId="e4"),
+        pi("compaction", 5, 4, summary="so far", firstKeptEntryId="e4", tokensBefore=70, timestamp="2026-01-01"),
         pi("message", 6, 5, message=spoke("assistant", "On.")),
+        pi("compaction", 7, 6, summary="and more", firstKeptEntryId="e6"),
+        pi("compaction", 8, 7, summary=" "),
     ]
     newest, older = load(lines(rows))
-    assert [message["content"] for message in newest.messages] == [  # type: ignore[index]
-        "start",
-        "Right.",
-        "go on",
-        "so far",
-        "go on",
-        "On.",
+    assert newest.messages == [
+        {"role": "user", "content": "start"},
+        {"role": "assistant", "content": "Right."},
+        {"role": "user", "content": "go on"},
+        Checkpoint("so far", covers=2, source_tokens=70, time="2026-01-01").entry(),
+        {"role": "assistant", "content": "On."},
+        Checkpoint("and more", covers=3).entry(),
     ]
-    assert newest.boundaries == (3,)
+    assert (newest.boundaries, newest.kept) == ((3, 5, 6), {3: (2,), 5: (4,), 6: ()})
+    assert newest.notes == ("left out: 1 empty summaries",)
     assert [message["content"] for message in older.messages] == ["start", "Left."]  # type: ignore[index]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from longturn.arguments import problems_of, read_items
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.messages import Message
 from longturn.dialects.logs import Conversation, load
 from longturn.dialects.registry import by_name
@@ -39,9 +41,9 @@ def answers_of(messages: list[Message]) -> list[int]:
 
 
 def core(found: Conversation) -> list[Message]:
-    read = by_name(found.dialect).read
-    before: list[object] = [None, *found.messages]
-    return [message for place, item in enumerate(found.messages) for message in read(item, before[place], place)]
+    """Its messages; a checkpoint counts as the user's message that it is sent as."""
+    read = [arrived.said for arrived in read_items(by_name(found.dialect), enumerate(found.messages))]
+    return [said.message if isinstance(said, Checkpoint) else said for said in read]
 
 
 def figures(found: list[Conversation]) -> Figures:
@@ -53,7 +55,7 @@ def figures(found: list[Conversation]) -> Figures:
         roles = Counter(message.role for message in messages)
         total.update(messages=len(one.messages), answers=len(calls), calls=sum(calls), usage=len(one.usage))
         total.update(results=roles["tool"], users=roles["user"], open=sum(calls) - roles["tool"])
-        total.update(problems=len(by_name(one.dialect).problems(one.messages)))
+        total.update(problems=len(problems_of(by_name(one.dialect), one.messages)))
         most = max(most, *calls, 0)
     return Figures(len(found), **{**dict.fromkeys(("open", "usage", "problems"), 0), **total}, most=most)
 
@@ -98,11 +100,21 @@ def test_a_trimmed_codex_rollout_gives_a_boundary_for_each_compaction(shared: Pa
     assert core(found)
 
 
-@pytest.mark.parametrize(("name", "place"), [("three-requests-197-rounds", 253), ("huge-results", 83)])
-def test_a_claude_code_compaction_starts_with_the_summary(name: str, place: int, shared: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "place", "tokens", "time"),
+    [
+        ("three-requests-197-rounds", 253, 167_117, "2026-02-12T16:13:25.614Z"),
+        ("huge-results", 83, 155_979, "2026-01-07T20:58:27.908Z"),
+    ],
+)
+def test_a_claude_code_compaction_is_a_checkpoint_of_the_whole_history_before_it_s8(
+    name: str, place: int, tokens: int, time: str, shared: Path
+) -> None:
     (found,) = recorded(shared, f"claude-code/{name}.jsonl")
     assert found.boundaries == (place,)
-    assert str(found.messages[place]).startswith("{'role': 'user', 'content': 'This session is being continued from")
+    checkpoint = Checkpoint.of(found.messages[place])
+    assert checkpoint.text.startswith("This session is being continued from")
+    assert (checkpoint.covers, checkpoint.digest, checkpoint.source_tokens, checkpoint.time) == (0, None, tokens, time)
 
 
 def test_reported_input_grows_with_the_history_until_the_compaction(shared: Path) -> None:

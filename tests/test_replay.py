@@ -280,11 +280,13 @@ class Pair(NamedTuple):
     window: longturn.Window | None
 
 
-def pairs(run: Run, sizes: Sizes, planner: Planner, fitter: Fitter, messages: Sequence[Any]) -> Iterator[Pair]:
+def pairs(
+    run: Run, sizes: Sizes, planner: Planner, fitter: Fitter, messages: Sequence[Any], start: int = 0
+) -> Iterator[Pair]:
     for sent in planner(run, sizes):
         position = run.counts.transcript.rows[sent.border].position
         try:
-            window = fitter.fit(messages[:position])
+            window = fitter.fit(messages[start:position])
         except ContextWindowExceeded:
             window = None
         yield Pair(sent, window)
@@ -386,8 +388,8 @@ def test_a_replay_of_a_recorded_run_sends_what_fitter_gives_at_every_call(name: 
                 tools=conversation.tools,
                 dialect=by_name(conversation.dialect),
             )
-            messages = conversation.messages[recording.start :]
-            for sent, window in pairs(recording.run, {}, folded(Policy(), budget), fitter, messages):
+            planner, messages = folded(Policy(), budget), conversation.messages
+            for sent, window in pairs(recording.run, {}, planner, fitter, messages, recording.start):
                 if window is not None:
                     assert sent.tokens == window.tokens
                     same(recording.run, sent, window)

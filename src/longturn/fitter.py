@@ -256,7 +256,9 @@ class Fitter:
         if sent:
             self._learn(border, factor_of(sent, refused))
         factor = factor_of(sent, refused) if sent else self._meter.factor
-        most = int(0.9 * refused * factor) if found.limit is None else max(1, found.limit - self._taken)
+        # B10: room for the answer, at most a quarter of a window that turns out to be smaller than was known.
+        held = found.limit and found.limit - min(self._taken, found.limit // 4)
+        most = max(1, held or int(0.9 * refused * factor))
         known = list(self._recoveries)
         self._recoveries.append(Recovery(border, refused, most))
         outcome = self._route.advance(self._route.base)

@@ -252,7 +252,7 @@ def _run(recording: Recording, replays: Sequence[Replay], texts: bool) -> dict[s
         "tools": run.base.tools,
         "roles": "".join(_CONTINUED if row.continues else _ROLES[row.message.role] for row in rows),
         "tokens": [sums[place + 1] - sums[place] for place in range(len(rows))],
-        "places": [recording.start + row.position if row.position >= 0 else -1 for row in rows],
+        "places": [row.position for row in rows],
         "names": names,
         "named": [names.index(tool) for tool in tools],
         "texts": [_beginning(row.message) for row in rows] if texts else None,

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longturn import catalog
-from longturn.arguments import base_of, output_room
+from longturn.arguments import base_of, output_room, read_items
 from longturn.core.caches import CacheRule
+from longturn.core.checkpoint import is_entry
 from longturn.core.counts import Counts
 from longturn.core.misses import needs_of
 from longturn.core.policy import NO_LIMIT, Policy
@@ -39,7 +40,7 @@ TOTALS = (
 class Recording:
     """A conversation, or the part of one behind a boundary where its agent had compacted it, ready for replay.
 
-    start: index of its first message in the conversation. run: what is walked; its rows count from there.
+    start: index of its first item in the conversation. run: what is walked; the positions of its rows are indices, too.
     """
 
     conversation: Conversation
@@ -52,26 +53,27 @@ class Recording:
 def recordings(conversation: Conversation, *, model: str | None = None, capacity: int | None = None) -> list[Recording]:
     """The runs of a conversation: one, or one more for each boundary, at which a replay starts anew.
 
-    model: what to replay for, where it is not the recorded one. capacity: its window in tokens.
+    A run behind a boundary begins with the summary and the messages that were kept beside it; the calls of these are
+    those of the run before. model: what to replay for, where it is not the recorded one. capacity: its window in
+    tokens. Raises TranscriptError for a message or a checkpoint that cannot be read.
     """
     name = model or conversation.model
     window = catalog.window_of(name) if capacity is None else capacity
     room = None if window is None else window - output_room(name, window)
     dialect, estimator = by_name(conversation.dialect), estimator_for(name)
     base = base_of(dialect, estimator, conversation.system, conversation.tools)
-    starts = [0, *(start for start in conversation.boundaries if 0 < start < len(conversation.messages))]
+    behind = (start for start in conversation.boundaries if 0 < start < len(conversation.messages))
+    starts = [0, *dict.fromkeys(behind)]
     found = []
     for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(conversation.messages)], strict=True)):
         transcript = Transcript(estimator.measure)
         transcript.system_apart = dialect.system_apart
-        before, arrived = None, []
-        for position, item in enumerate(conversation.messages[start:stop]):
-            arrived += [(message, position, False) for message in dialect.read(item, before, position)]
-            before = item
-        transcript.extend(arrived)
+        places = _places(conversation, start, stop)
+        transcript.extend(read_items(dialect, ((place, conversation.messages[place]) for place in places)))
         counts = Counts(transcript, Policy(), estimator)
         counts.update()
-        positions = {border: start + transcript.rows[border].position for border in transcript.answers}
+        positions = {border: transcript.rows[border].position for border in transcript.answers}
+        own = (border for border, position in positions.items() if position >= start)
         run = Run(
             name=conversation.name + (f"#{number + 1}" if number else ""),
             counts=counts,
@@ -79,11 +81,19 @@ def recordings(conversation: Conversation, *, model: str | None = None, capacity
             rules=Rules(dialect.user_first, dialect.thinking(name)),
             window=window,
             capacity=NO_LIMIT if room is None else room,
+            since=next(own, len(transcript.rows)),
             times={row: conversation.times[place] for row, place in positions.items() if place in conversation.times},
             needs=needs_of(transcript),
         )
         found.append(Recording(conversation, start, run, name, catalog.provider_of(name)))
     return found
+
+
+def _places(conversation: Conversation, start: int, stop: int) -> list[int]:
+    """The indices of what stands in a part of a conversation: the messages that were kept come behind the summary."""
+    kept = conversation.kept.get(start, ())
+    own = list(range(start, stop))
+    return [*own[:1], *kept, *own[1:]] if own and is_entry(conversation.messages[start]) else [*kept, *own]
 
 
 def compare(

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from longturn.arguments import problems_of
+from longturn.core.checkpoint import is_entry
 from longturn.core.edits import cleared, without_images, without_thinking
 from longturn.core.messages import Message, Part, ToolCall, ToolResult, result, user
 from longturn.core.texts import CLEARED, NOTE, UNANSWERED
@@ -27,10 +29,13 @@ _UNMISTAKABLE: Mapping[str, Native] = {
 def validate(messages: Sequence[Native], dialect: Dialect | str) -> list[str]:
     """What the provider would refuse in `messages`, a sentence with its position each; empty when valid (law 7).
 
-    dialect: a `Dialect`, or the name of one that is shipped. Raises ConfigError for an unknown name.
+    dialect: a `Dialect`, or the name of one that is shipped. A checkpoint's entry is refused: it is there to be kept,
+    and stands in no window. Raises ConfigError for an unknown name, TranscriptError for an entry that cannot be read.
     """
     found = by_name(dialect) if isinstance(dialect, str) else dialect
-    return found.problems(messages)
+    entries = [place for place, item in enumerate(messages) if is_entry(item)]
+    kept = [f"messages[{place}]: a checkpoint's entry is not sent as it is: send what fit() gives" for place in entries]
+    return [*kept, *problems_of(found, messages)]
 
 
 def check_dialect(dialect: Dialect, examples: Iterable[Sequence[Native]], akin: Iterable[str] = ()) -> None:

@@ -17,7 +17,17 @@ from longturn.core.messages import Message, user
 from longturn.core.meter import Usage
 from longturn.core.planners import SUMMARY_TOKENS
 from longturn.core.policy import Policy, Pruning
-from longturn.core.replay import EDITED, NOTE_ITEM, PLACEHOLDER_ITEM, SUMMARY_ITEM, VARIANTS, Call, Replay, Run
+from longturn.core.replay import (
+    CHECKPOINT_ITEM,
+    EDITED,
+    NOTE_ITEM,
+    PLACEHOLDER_ITEM,
+    SUMMARY_ITEM,
+    VARIANTS,
+    Call,
+    Replay,
+    Run,
+)
 from longturn.core.texts import CLEARED, NOTE, PLACEHOLDER
 from longturn.dialects.registry import by_name
 from longturn.errors import ConfigError
@@ -203,6 +213,8 @@ def _message(counts: Counts, item: int, policy: Policy) -> Message:
         return transcript.note or user(NOTE)
     if item == PLACEHOLDER_ITEM:
         return transcript.placeholder or user(PLACEHOLDER)
+    if item <= CHECKPOINT_ITEM:
+        return transcript.mark(CHECKPOINT_ITEM - item)
     if item <= SUMMARY_ITEM:
         line = SUMMARY.format(SUMMARY_ITEM - item)
         return user(line * round(SUMMARY_TOKENS * SAMPLE / counts.of_text(line * SAMPLE)))

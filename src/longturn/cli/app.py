@@ -370,6 +370,7 @@ def _inspected(run: Run, model: str | None) -> Inspection:
         dialect=found.dialect,
         usage=found.usage,
         boundaries=found.boundaries,
+        kept=found.kept,
     )
 
 

@@ -49,6 +49,8 @@ _INSPECTION = """\
 | `reported` | what the log says the provider counted: `calls`, `input_tokens`, `cached_tokens`, `output_tokens` over \
 all calls, `largest_input` of one, and `estimated_input`, our count for that one; null without |
 | `boundaries` | indices at which the agent that kept the log had compacted its history |
+| `checkpoints` | of each checkpoint's entry: its index (`message`), its `tokens` as it is sent, and how many messages \
+it `covers`, 0 where it is of none that are here |
 | `notes` | what was left out or mended on reading |
 | `runs` | only for a file with several conversations: each with its number (`run`), its `name` and all these keys; \
 those above are then the totals |

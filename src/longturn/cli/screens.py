@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from longturn.inspection import Inspection, Large
+from longturn.inspection import Inspection, Large, Standing
 from longturn.report import Report
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def show_inspection(screen: "Console", heading: str, inspection: Inspection, not
     if inspection.boundaries:
         places = ", ".join(map(str, inspection.boundaries[:SHOWN]))
         listed(screen, "Compacted", [f"The agent had compacted its history before messages {places}."])
+    _checkpoints(screen, inspection.checkpoints)
     listed(screen, "On reading", notes, "dim")
 
 
@@ -233,6 +234,14 @@ def listed(screen: "Console", title: str, lines: Sequence[str], style: str = "")
         screen.print(printable(line), style=style)
     if len(lines) > SHOWN:
         screen.print(f"and {len(lines) - SHOWN:,} more (--json lists all)", style="dim")
+
+
+def _checkpoints(screen: "Console", checkpoints: Sequence[Standing]) -> None:
+    lines = []
+    for each in checkpoints:
+        what = f"the first {number_of(each.covers, 'message')}" if each.covers else "what is not here"
+        lines.append(f"message {each.message}: {number_of(each.tokens, 'token')} that stand for {what}")
+    listed(screen, number_of(len(checkpoints), "checkpoint").capitalize(), lines)
 
 
 def _reported(screen: "Console", inspection: Inspection) -> None:

@@ -195,7 +195,7 @@ def _inserted(document: Document, present: Pair | None, keys: Mapping[str, objec
     indent = " " * endpoints.start_mark.column
     lines = [f"{indent}  {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
     if present is not None:
-        at = document.text.index(":", present.at.end_mark.index) + 1
+        at = _behind_colon(document.text, present)
         end = present.value.end_mark.index if present.value.value else at  # the end of no text lies behind comments
         return Edit(at, end, newline + newline.join(lines))
     start = _line_start(document.text, endpoints.start_mark.index)
@@ -249,15 +249,23 @@ def _out_of_flow(text: str, siblings: Sequence[Pair], place: int, gone: set[int]
     is_last = all(id(each.at) in gone for each in siblings[place:])
     if not is_last:
         return Edit(pair.at.start_mark.index, siblings[place + 1].at.start_mark.index, "")
-    return Edit(_end(siblings[place - 1], text), _end(pair, text), "")
+    return Edit(text.rfind(",", 0, pair.at.start_mark.index), _end(pair, text), "")
 
 
 def _end(pair: Pair, text: str) -> int:
     """Where a value ends; one that is nothing ends at its colon, and a block scalar before its last line break."""
     found = int(pair.value.end_mark.index)
+    if found == pair.value.start_mark.index:  # a value of no text lies wherever the parser saw that there is none
+        return _behind_colon(text, pair)
     if pair.value.id == "scalar" and pair.value.style in ("|", ">"):
         return len(text[:found].rstrip())
-    return max(found, int(pair.at.end_mark.index))
+    return found
+
+
+def _behind_colon(text: str, pair: Pair) -> int:
+    """Behind the colon of a key, or behind a key that has none (`? key`)."""
+    end = int(pair.at.end_mark.index)
+    return max(end, text.find(":", end) + 1)
 
 
 # --- Places -------------------------------------------------------------------------------------------------

@@ -56,19 +56,23 @@ class Checkpoint:
         """From an entry; only `type` and `text` are needed. Raises TranscriptError for one that cannot be read."""
         if not isinstance(entry, Mapping):
             raise TranscriptError(f"a checkpoint's entry must be an object, got {type(entry).__name__}")
-        version, text, covers = entry.get("version", VERSION), entry.get("text"), entry.get("covers") or {}
+        version, text = entry.get("version", VERSION), entry.get("text")
+        covers = {} if entry.get("covers") is None else entry["covers"]
         if version != VERSION:
             raise TranscriptError(f"the checkpoint is of version {version!r}, this longturn reads {VERSION}")
         if not isinstance(text, str) or not text.strip():
             raise TranscriptError(f"the checkpoint has no text: {text!r:.60}")
         if not isinstance(covers, Mapping):
             raise TranscriptError(f"`covers` of the checkpoint must be an object, got {covers!r:.60}")
-        digest, model = covers.get("digest"), entry.get("model")
+        messages, digest, model = covers.get("messages"), covers.get("digest"), entry.get("model")
+        if messages is not None and _number(messages) != messages:
+            # Read as nothing, it would make the checkpoint stand for everything.
+            raise TranscriptError(f"the checkpoint must cover a whole number of messages, got {messages!r:.60}")
         if digest is not None and not isinstance(digest, str):
             raise TranscriptError(f"the digest of the checkpoint must be a text, got {digest!r:.60}")
         return Checkpoint(
             text=text,
-            covers=_number(covers.get("messages")),
+            covers=_number(messages),
             digest=digest,
             tokens=_number(entry.get("tokens")),
             source_tokens=_number(entry.get("source_tokens")),

@@ -196,15 +196,18 @@ class Route:
         exact = self._exact(base)
         if self.limits.limit >= NO_LIMIT:
             return exact
-        step = max(1, self.limits.limit // BASE_STEPS)
+        step = max(1, min([self.limits.limit, *(recovery.most for recovery in self.recoveries)]) // BASE_STEPS)
         return -(-exact // step) * step
 
 
 def decide(view: View, state: State) -> State:
     """What is done at one border, in order (B4)."""
     # Judged before pruning: once a front breaks, shaping goes on to the target, not just below the limit (B8).
-    state = adopt(view, state)
-    is_due = view.size(state) > view.ceiling(state)
+    adopted = adopt(view, state)
+    # Where a checkpoint breaks the front anyway, it is worth going down to the target at once.
+    is_broken = adopted is not state
+    state = adopted
+    is_due = view.size(state) > (view.target(state) if is_broken else view.ceiling(state))
     if view.counts.policy.pruning:
         state = prune(view, state, view.counts.policy.pruning)
     state = _limit_turns(view, state)
@@ -233,13 +236,21 @@ def adopt(view: View, state: State) -> State:
 
 def _climb(view: View, state: State) -> State:
     """Rung after rung until one brings the size down to the target (B8)."""
-    target, shaped = view.target(state), state
+    target, shaped = view.target(state), _caught_up(view, state)
     for rung in ladder(view.counts.policy):
         shaped = rung(view, shaped, target)
         if view.size(shaped) <= target:
             break
     # The note may cost more than the little that a cut leaves out; that must not refuse what would have fitted.
     return state if is_over(view, shaped) and not is_over(view, state) else shaped
+
+
+def _caught_up(view: View, state: State) -> State:
+    """Without what the checkpoint covers; the newest unit stood at the border where it came into force."""
+    if state.checkpoint < 0:
+        return state
+    cut = min(view.counts.transcript.checkpoints[state.checkpoint].cut, view.newest)
+    return cut_at(view, state, cut, "checkpoint") if cut > state.cut else state
 
 
 def is_over(view: View, state: State) -> bool:

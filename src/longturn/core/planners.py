@@ -7,6 +7,7 @@ from longturn.core.counts import Counts
 from longturn.core.fold import Outcome, Route
 from longturn.core.policy import NO_LIMIT, Limits, Policy
 from longturn.core.replay import (
+    CHECKPOINT_ITEM,
     EDITED,
     NOTE_ITEM,
     PLACEHOLDER_ITEM,
@@ -50,12 +51,14 @@ def summarizing(limit: int | None = None, tokens: int = SUMMARY_TOKENS) -> Plann
         for outcome in _outcomes(run, sizes, policy, limit):
             size = outcome.view.exact(outcome.state)
             items = made.of(outcome)
-            is_new = outcome.state.noted and outcome.state.cut != cut
-            if outcome.state.noted:
-                cut, number = outcome.state.cut, number + is_new
+            # A checkpoint of the recording is there already, until more is left out.
+            is_ours = outcome.state.noted and outcome.state.cause != "checkpoint"
+            is_new = is_ours and outcome.state.cut != cut
+            if is_ours:
+                cut, number, mark = outcome.state.cut, number + is_new, mark_of(outcome.state)
+                size += tokens - sizes[mark]
                 sizes[SUMMARY_ITEM - number] = tokens
-                items = [SUMMARY_ITEM - number if item == NOTE_ITEM else item for item in items]
-                size += tokens - run.counts.note
+                items = [SUMMARY_ITEM - number if item == mark else item for item in items]
             yield Sent(outcome.view.border, items, size, last if is_new else 0, tokens if is_new else 0)
             last = size
 
@@ -134,6 +137,11 @@ def _borders(run: Run) -> Iterator[int]:
     return (border for border in run.counts.transcript.answers if border > lead)
 
 
+def mark_of(state: State) -> int:
+    """The item of what stands where something was left out: the note, or a checkpoint of the recording."""
+    return CHECKPOINT_ITEM - state.checkpoint if state.checkpoint >= 0 else NOTE_ITEM
+
+
 def _whole(start: int, stop: int) -> list[int]:
     return list(range(start * VARIANTS, stop * VARIANTS, VARIANTS))
 
@@ -162,11 +170,12 @@ class _Items:
     def _made(self, outcome: Outcome) -> list[int]:
         view, state, sizes = outcome.view, outcome.state, self._sizes
         counts = view.counts
-        sizes[NOTE_ITEM], sizes[PLACEHOLDER_ITEM] = counts.note, counts.placeholder
+        mark = mark_of(state)
+        sizes[mark], sizes[PLACEHOLDER_ITEM] = view.mark(state), counts.placeholder
         items = _whole(0, counts.transcript.lead)
         ahead, *behind = stretches(view, state)
         if state.noted:
-            items += [*(_whole(*ahead) or [PLACEHOLDER_ITEM]), NOTE_ITEM]
+            items += [*(_whole(*ahead) or [PLACEHOLDER_ITEM]), mark]
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
         is_plain = state == self._plain(state)

@@ -66,6 +66,10 @@ def _counts(ratio: float | None) -> bool:
     return ratio is not None and 0 < ratio <= 1
 
 
+MOST_PROTECTED = 10
+"""How many of the newest rounds pruning may be kept from at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pruning:
     """Pruning of tool results by age (S1-S3), off unless a policy has one; the oldest message is of age 1.
@@ -94,6 +98,8 @@ class Pruning:
             ("tail_chars", 0),
         ):
             _whole(name, getattr(self, name), least=least)
+        if self.keep_last_assistants > MOST_PROTECTED:
+            raise ConfigError(f"keep_last_assistants must be at most {MOST_PROTECTED}, got {self.keep_last_assistants}")
         _share("soft_trim_ratio", self.soft_trim_ratio, least=0)
         _share("hard_clear_ratio", self.hard_clear_ratio, least=0)
 

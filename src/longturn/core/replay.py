@@ -23,6 +23,8 @@ LOST = sum(1 << EDITED.index(kind) for kind in ("cleared", "trimmed", "softened"
 NOTE_ITEM, PLACEHOLDER_ITEM = -1, -2
 SUMMARY_ITEM = -100
 """A summary is this less its number: each one is another text."""
+CHECKPOINT_ITEM = -(1 << 30)
+"""A checkpoint of the recording is this less its index; it is counted as a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Run:
 
     base: system prompt and tools, in tokens. window: the model's, in tokens, None when unknown. capacity: the window
     less the room for the answer, `NO_LIMIT` when unknown.
+    since: border of the first call: answers before it were recorded as calls of another run (a compaction kept them).
     times: by border, unix seconds of its call, where the recording has them. needs: by border, the rows of results that
     the answer of its call quotes (misses.py).
     """
@@ -41,6 +44,7 @@ class Run:
     rules: Rules
     window: int | None = None
     capacity: int = NO_LIMIT
+    since: int = 0
     times: Mapping[int, float] = field(default_factory=dict)
     needs: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
@@ -136,6 +140,8 @@ def replay(
     last: Sent | None = None
     read: Sent | None = None
     for sent in planner(run, sizes):
+        if sent.border < run.since:
+            continue
         front = _front(run, last, sent, sizes)
         # What is refused is not read, so it is in no cache.
         warm = front if read is last else _front(run, read, sent, sizes)

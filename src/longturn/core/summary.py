@@ -14,7 +14,7 @@ from longturn.core import window as windows
 from longturn.core.checkpoint import Checkpoint, text_of
 from longturn.core.fold import Outcome
 from longturn.core.head import LEAST, Head, carried
-from longturn.core.messages import Message, Text, ToolResult, user
+from longturn.core.messages import Message, Reasoning, Text, ToolResult, user
 from longturn.core.plain import bounded, plain
 from longturn.core.policy import NO_LIMIT, Summarization
 from longturn.core.rungs import cut_at
@@ -73,7 +73,7 @@ def summarize(outcome: Outcome, head: Head, rules: Summarization, asked: Summari
     for sent, fresh in _passes(view, state, head, rules, asked):
         instruction = _instruction(rules, bool(previous), head.most)
         mark = [Checkpoint(previous).message] if previous else []
-        messages = (*(sent or (*whole, *mark, *fresh)), user(instruction))
+        messages = (*_until_said(sent or (*whole, *mark, *fresh), len(whole)), user(instruction))
         previous = yield from _answered(view, Ask(messages, fresh, previous, instruction, head.most), asked.fallbacks)
     return previous
 
@@ -101,7 +101,9 @@ def _passes(
 ) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
     """What is sent before the instruction, empty where it is put together from what is fresh; and what is fresh."""
     counts, rows = view.counts, view.counts.transcript.rows
-    places = [place for place in range(head.start, head.cut) if place != state.first]
+    # A lone item of reasoning says nothing to another model.
+    silent = {place for place in range(head.start, head.cut) if _is_silent(rows[place].message)}
+    places = [place for place in range(head.start, head.cut) if place != state.first and place not in silent]
     as_sent = {place: _as_sent(view, state, place) for place in places}
     instruction = counts.of_text(_instruction(rules, True, head.most)) + counts.note
     is_gap = view.begin(state) > max(head.start, state.first + 1)
@@ -117,6 +119,18 @@ def _passes(
         return
     for chunk in _chunks(view, places, as_sent, max(LEAST, room)):
         yield (), chunk
+
+
+def _until_said(messages: Sequence[Message], least: int) -> Sequence[Message]:
+    """Without system messages at the end: some providers take none directly before a user's."""
+    stop = len(messages)
+    while stop > least and messages[stop - 1].role == "system":
+        stop -= 1
+    return messages[:stop]
+
+
+def _is_silent(message: Message) -> bool:
+    return bool(message.parts) and all(isinstance(part, Reasoning) for part in message.parts)
 
 
 def _as_sent(view: View, state: State, place: int) -> Message:

@@ -35,6 +35,7 @@ class Transcript:
         "_answering",
         "_calling",
         "_digests",
+        "_entries",
         "_landed",
         "_landing",
         "_mode",
@@ -73,14 +74,19 @@ class Transcript:
         self._landing: list[tuple[Checkpoint, int]] = []
         self._landed = 0
         self._digests = [BEGINNING]
+        self._entries: list[int] = []
         self._tail: list[Row] = []
         self._answering = self._calling = False
         self._mode = "lead"
 
     def extend(self, arrived: Iterable[tuple[Message | Checkpoint, int, bool]]) -> None:
-        """Append messages and checkpoints, each with its index in the caller's list and whether it is pinned."""
+        """Append messages and checkpoints, each with its index in the caller's list and whether it is pinned.
+
+        The index of a checkpoint that stands in no list is -1.
+        """
         self._reopen()
         for arriving, position, pinned in arrived:
+            self._entries += [position] * (isinstance(arriving, Checkpoint) and position >= 0)
             if isinstance(arriving, Checkpoint) and self._mode != "lead":
                 self._landing.append((arriving, position))
                 continue
@@ -122,7 +128,6 @@ class Transcript:
     def _digested(self, until: int) -> list[bytes]:
         """Entry i: of the rows before i. What stands before the running round is digested once."""
         known = self._digests
-        del known[self.settled + 1 :]
         known += digests((row.message for row in self.rows[len(known) - 1 : until]), known[-1])
         return known
 
@@ -161,6 +166,7 @@ class Transcript:
         while self.repairs and self.repairs[-1][0] >= start:
             self.repairs.pop()
         del self.checkpoints[self._landed :]
+        del self._digests[start + 1 :]
         if self.first >= start:
             self.first = -1
         self.lead = min(self.lead, start)
@@ -173,18 +179,44 @@ class Transcript:
 
     def _land(self, checkpoint: Checkpoint, position: int) -> None:
         """Take a checkpoint up where what it covers is found; the same one again, or one of another list, is not."""
-        at = cut = len(self.rows)
-        if checkpoint.digest is not None:
+        at = len(self.rows)
+        if checkpoint.digest is None:
+            cut = self._covered(checkpoint.covers, position)
+        else:
             places = self._digested(at)
             found = [place for place, digest in enumerate(places) if digest.hex() == checkpoint.digest]
             if not found:
                 why = "the checkpoint is not of what stands before it here, so it was left out"
-                self.repairs.append((self.settled, Repair(position, why)))
+                # One that a fitter has made itself, for another list, is passed over.
+                self.repairs += [(self.settled, Repair(position, why))] * (position >= 0)
                 return
-            cut = found[-1]
-        twin = self.checkpoints[-1].checkpoint if self.checkpoints else None
-        if twin is None or (twin.text, twin.digest) != (checkpoint.text, checkpoint.digest):
+            cut = self._whole_round(found[-1])
+        twin = self.checkpoints[-1] if self.checkpoints else Landed(0, -1, Checkpoint(""))
+        is_same = (twin.checkpoint.text, twin.checkpoint.digest) == (checkpoint.text, checkpoint.digest)
+        if not is_same or (checkpoint.digest is None and twin.cut != cut):
             self.checkpoints.append(Landed(at, cut, checkpoint))
+
+    def _covered(self, messages: int, position: int) -> int:
+        """The row before which everything stands in front of a position of the list, or is of its first messages.
+
+        messages: how many these are, entries not counted; 0 for all. A round that is not there as a whole stays.
+        """
+        end = position
+        if messages:
+            end = messages
+            for entry in self._entries:
+                end += entry <= end
+            end = min(end, position)
+        cut = len(self.rows)
+        while cut and not 0 <= self.rows[cut - 1].position < end:
+            cut -= 1
+        return self._whole_round(cut)
+
+    def _whole_round(self, cut: int) -> int:
+        """The cut, or the beginning of the round that it would split."""
+        if cut < len(self.rows) and (self.rows[cut].message.role == "tool" or self.rows[cut].continues):
+            return self.answers[bisect_right(self.answers, cut) - 1] if self.answers else 0
+        return cut
 
     def _append_rows(self) -> None:
         mended = mend(self._tail, self.measure, self.system_apart)

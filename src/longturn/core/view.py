@@ -160,8 +160,12 @@ class View:
 
     def inside(self, cut: int, first: int) -> int:
         """The opener that must stand before a cut inside its turn; -1 where the cut is at a turn's border."""
-        opener = self.counts.transcript.turn_of(min(cut, self.border - 1))
-        return -1 if opener in (cut, first) or opener < first else opener
+        rows, row = self.counts.transcript.rows, min(cut, self.border - 1)
+        # A system message between two turns is no piece of the one before it.
+        while row < self.border - 1 and rows[row].message.role == "system":
+            row += 1
+        opener = self.counts.transcript.turn_of(row)
+        return opener if first < opener < cut else -1
 
     def turns(self, state: State) -> int:
         """Turns that stand in the window, as the turn limit counts them (B19)."""
@@ -257,7 +261,8 @@ class View:
 
     def prunable(self, start: int, stop: int) -> list[int]:
         """Rows of results that pruning by age may touch, in a stretch."""
-        prunable = self.counts.prunable
+        # What stands before the first user message is never touched (S3).
+        prunable, start = self.counts.prunable, max(start, self.counts.transcript.first)
         return prunable[bisect_left(prunable, start) : bisect_left(prunable, stop)]
 
     def is_pruned(self, state: State, row: int) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from longturn.core.meter import Usage
+from longturn.dialects.logs import compaction
 from longturn.dialects.logs.chat import left_out
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
-from longturn.dialects.logs.fields import anthropic_usage, array, first_text, obj, seconds, some, text
+from longturn.dialects.logs.fields import anthropic_usage, array, count, first_text, obj, seconds, some, text
 from longturn.dialects.logs.tree import branches
 
 Raw = dict[str, object]
@@ -167,7 +168,11 @@ def _conversation(rows: Sequence[_Row], name: str, notes: Sequence[str]) -> Conv
     for key, pieces in grouped.said.items():
         boundaries.extend([len(messages)] if key in grouped.starts else [])
         if not pieces[0].answer:
-            add(pieces[0].message, pieces[0])
+            summary = _summary(pieces[0])
+            tokens = grouped.starts.get(key)
+            time = pieces[0].raw.get("timestamp")
+            standing = compaction.entry(summary, messages, time=time, source_tokens=tokens) if summary else None
+            add(standing or pieces[0].message, pieces[0])
             continue
         blocks = _blocks(pieces, blank)
         # Each piece repeats the usage; the last one's is final (the first has the output of the stream's start).
@@ -195,19 +200,24 @@ def _conversation(rows: Sequence[_Row], name: str, notes: Sequence[str]) -> Conv
 
 @dataclass(frozen=True, slots=True)
 class _Grouped:
-    """said: rows of each answer or user message; answered: answer -> rows with its results; starts: keys of `said`."""
+    """Rows by what they belong to.
+
+    said: rows of each answer or user message; answered: answer -> rows with its results; starts: keys of `said` at
+    which the history began anew -> the tokens that it had before, 0 where the log does not say.
+    """
 
     said: dict[str, list[_Row]]
     answered: dict[str, list[_Row]]
-    starts: set[str]
+    starts: dict[str, int]
 
 
 def _grouped(rows: Sequence[_Row]) -> _Grouped:
-    grouped = _Grouped({}, {}, set())
+    grouped = _Grouped({}, {}, {})
     callers: dict[str, str] = {}
-    starting = False
+    starting: int | None = None
     for row in rows:
-        starting = starting or row.kind == "compact_boundary" or row.raw.get("isCompactSummary") is True
+        if row.kind == "compact_boundary" or row.raw.get("isCompactSummary") is True:
+            starting = count(obj(row.raw.get("compactMetadata")).get("preTokens")) or starting or 0
         if not row.speaks:
             continue
         caller = next((callers[given] for given in row.ids("tool_result", "tool_use_id") if given in callers), "")
@@ -215,11 +225,23 @@ def _grouped(rows: Sequence[_Row]) -> _Grouped:
             grouped.answered.setdefault(caller, []).append(row)
             continue
         key = row.answer or row.where
-        grouped.starts.update([key] if starting and key not in grouped.said else [])
-        starting = False
+        grouped.starts.update({key: starting} if starting is not None and key not in grouped.said else {})
+        starting = None
         grouped.said.setdefault(key, []).append(row)
         callers.update(dict.fromkeys(row.ids("tool_use", "id"), key))
     return grouped
+
+
+def _summary(row: _Row) -> str:
+    """The summary that a compaction put in the place of the history; empty for any other row."""
+    if row.raw.get("isCompactSummary") is not True:
+        return ""
+    content = row.message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else array(content)
+    if any(obj(block).get("type") != "text" for block in blocks):
+        return ""
+    told = "\n".join(text(obj(block).get("text")) for block in blocks)
+    return told if told.strip() else ""
 
 
 def _blocks(pieces: Iterable[_Row], blank: list[str]) -> list[object]:

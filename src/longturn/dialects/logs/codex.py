@@ -6,8 +6,12 @@ the first rollouts (2025) have a bare header and bare items.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import NamedTuple
 
+from longturn.core.checkpoint import is_entry
 from longturn.core.meter import Usage
+from longturn.dialects.logs import compaction
 from longturn.dialects.logs.chat import left_out
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
@@ -16,7 +20,15 @@ from longturn.dialects.logs.fields import array, first_text, obj, objects, opena
 _ROWS = frozenset({"session_meta", "response_item", "turn_context", "event_msg", "compacted"})
 # Items that are Codex's own records; it takes them out before it sends the history.
 _NOT_SENT = frozenset({"ghost_snapshot", "other"})
+_INSTRUCTING = ("system", "developer")
 _RETURNED = ("_output", "_response")
+
+
+class _Begun(NamedTuple):
+    """What a compacted history begins with: its items, and indices of earlier ones that need not be repeated."""
+
+    items: Sequence[object]
+    kept: tuple[int, ...] = ()
 
 
 def recognise(document: Document) -> bool:
@@ -38,13 +50,18 @@ def read(document: Document, name: str) -> list[Conversation]:
     usage: dict[int, Usage] = {}
     times: dict[int, float] = {}
     boundaries: list[int] = []
+    kept: dict[int, tuple[int, ...]] = {}
     notes: list[str] = []
     odd: Counter[str] = Counter()
     for where, row in rows:
         kind, payload = text(row.get("type")), obj(row.get("payload"))
         if kind == "compacted":
+            begun = _replacement(payload, row.get("timestamp"), messages, odd)
+            if not isinstance(payload.get("replacement_history"), list):
+                notes.append(f"{where}: the compacted history is not in the log, only its summary")
             boundaries.append(len(messages))
-            messages.extend(_replacement(payload, where, odd, notes))
+            kept.update({len(messages): begun.kept} if begun.kept else {})
+            messages.extend(begun.items)
         elif kind == "response_item" and text(payload.get("type")) not in ("", *_NOT_SENT):
             time = seconds(row.get("timestamp"))
             times.update({len(messages): time} if time is not None else {})
@@ -71,6 +88,7 @@ def read(document: Document, name: str) -> list[Conversation]:
             usage=usage,
             times=times,
             boundaries=tuple(boundaries),
+            kept=kept,
             notes=(*left_out(odd), *notes),
         )
     ]
@@ -92,18 +110,49 @@ def _instructions(metas: Iterable[dict[str, object]]) -> Iterator[object]:
         yield meta.get("instructions")
 
 
-def _replacement(payload: dict[str, object], where: str, odd: Counter[str], notes: list[str]) -> list[object]:
-    """What the history was replaced by; older rollouts hold only the summary, which is given as a user's message."""
-    if isinstance(payload.get("replacement_history"), list):
-        items = objects(payload["replacement_history"])
-        sent = [item for item in items if text(item.get("type")) not in _NOT_SENT]
-        lost = len(array(payload["replacement_history"])) - len(sent)
-        odd.update({"items of replacement histories": lost} if lost else {})
-        return list(sent)
-    notes.append(f"{where}: the compacted history is not in the log, only its summary")
+def _replacement(payload: dict[str, object], time: object, messages: Sequence[object], odd: Counter[str]) -> _Begun:
+    """What the history was replaced by: a checkpoint, and the items that Codex sent along with the summary.
+
+    Older rollouts hold only the summary. Where it is encrypted, or none of the items that were sent, they stay as they
+    are. Codex sends its instructions and the users' messages once more; what stands in front of any window is not
+    repeated here.
+    """
     summary = text(payload.get("message"))
-    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": summary}]}
-    return [item] if summary else []
+    if not isinstance(payload.get("replacement_history"), list):
+        return _Begun([compaction.entry(summary, messages, time=time)] if summary.strip() else [])
+    items = objects(payload["replacement_history"])
+    sent: list[object] = [item for item in items if text(item.get("type")) not in _NOT_SENT]
+    lost = len(array(payload["replacement_history"])) - len(sent)
+    odd.update({"items of replacement histories": lost} if lost else {})
+    # Codex puts it behind the users' messages; it is the same text as the row's own (2026).
+    told = [place for place, item in enumerate(sent) if summary.strip() and _said(item) == ("user", summary)]
+    if not told or any(obj(item).get("type") == "compaction" for item in sent):
+        return _Begun(sent)
+    del sent[told[-1]]
+    kept = []
+    for place in _front(messages):
+        again = next((at for at, item in enumerate(sent) if _said(item) == _said(messages[place])), None)
+        if again is not None:
+            del sent[again]
+            kept.append(place)
+    return _Begun([compaction.entry(summary, messages, time=time), *sent], tuple(kept))
+
+
+def _front(messages: Sequence[object]) -> list[int]:
+    """Where the leading instructions and the first user's message stand."""
+    lead = list(takewhile(lambda place: _said(messages[place])[0] in _INSTRUCTING, range(len(messages))))
+    first = next((place for place, item in enumerate(messages) if _said(item)[0] == "user"), None)
+    return lead if first is None else [*lead, first]
+
+
+def _said(item: object) -> tuple[str, object]:
+    """Whose message an item is and what it says, ids and the like left out: the text where it is nothing else."""
+    raw = obj(item)
+    if raw.get("type") != "message":
+        return "", None
+    blocks = array(raw.get("content"))
+    plain = [obj(block).get("text") for block in blocks if obj(block).get("type") == "input_text"]
+    return text(raw.get("role")), plain[0] if len(plain) == len(blocks) == 1 else raw.get("content")
 
 
 def _report(
@@ -125,6 +174,6 @@ def _report(
 
 
 def _is_made(item: dict[str, object]) -> bool:
-    if item.get("type") == "message":
+    if item.get("type") == "message" or is_entry(item):
         return item.get("role") == "assistant"
     return not text(item.get("type")).endswith(_RETURNED) and item.get("type") not in ("compaction", "agent_message")

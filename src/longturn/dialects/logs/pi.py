@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from longturn.core.meter import Usage
+from longturn.dialects.logs import compaction
 from longturn.dialects.logs.chat import assistant, call, content, left_out, said, thought, tool
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
@@ -55,15 +56,17 @@ def _conversation(path: Sequence[Entry], name: str, header: Entry) -> Conversati
     messages: list[object] = []
     usage: dict[int, Usage] = {}
     times: dict[int, float] = {}
-    boundaries: list[int] = []
+    kept: dict[int, tuple[int, ...]] = {}
     odd: Counter[str] = Counter()
     places: dict[str, int] = {}
     models = [header.get("modelId")]
     for entry in path:
         raw = obj(entry.get("message"))
         if entry.get("type") == "compaction":
-            boundaries.append(len(messages))
-            messages.extend(_compacted(entry, messages, places))
+            wanted = text(entry.get("firstKeptEntryId"))
+            first = places.get(wanted) if wanted else None
+            kept[len(messages)] = compaction.kept(messages, first)
+            messages.extend(_summary(entry, messages, first, odd))
             continue
         message = _message(entry, raw, odd)
         places[text(entry.get("id"))] = len(messages)
@@ -82,15 +85,19 @@ def _conversation(path: Sequence[Entry], name: str, header: Entry) -> Conversati
         model=first_text(*reversed(models)) or None,
         usage=usage,
         times=times,
-        boundaries=tuple(boundaries),
+        boundaries=tuple(kept),
+        kept=kept,
         notes=left_out(odd),
     )
 
 
-def _compacted(entry: Entry, messages: Sequence[object], places: dict[str, int]) -> list[object]:
-    """What the model read on from a compaction: the summary, and again the messages that were kept."""
-    start = places.get(text(entry.get("firstKeptEntryId")), len(messages))
-    return [{"role": "user", "content": text(entry.get("summary"))}, *messages[start:]]
+def _summary(entry: Entry, messages: Sequence[object], first: int | None, odd: Counter[str]) -> list[object]:
+    """The checkpoint of a compaction, which stands for everything before the first message that was kept."""
+    summary, time = text(entry.get("summary")), entry.get("timestamp")
+    if not summary.strip():
+        odd["empty summaries"] += 1
+        return []
+    return [compaction.entry(summary, messages, first, time=time, source_tokens=entry.get("tokensBefore"))]
 
 
 def _message(entry: Entry, raw: Entry, odd: Counter[str]) -> dict[str, object] | None:

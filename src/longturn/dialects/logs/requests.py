@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from longturn.core.checkpoint import is_entry
 from longturn.dialects.base import Dialect, Request, find
 from longturn.dialects.logs.conversation import Conversation
 from longturn.dialects.logs.document import Document
@@ -92,7 +93,7 @@ def _bare(items: Sequence[object], name: str, where: str) -> Conversation:
 def dialect_of(items: Sequence[object], where: str) -> Dialect:
     """The dialect of `items` (B29). Raises TranscriptError naming the places of what it cannot be."""
     dialect = detect(items)
-    refused = [place for place, item in enumerate(items) if dialect.sniff(item) is False]
+    refused = [place for place, item in enumerate(items) if not is_entry(item) and dialect.sniff(item) is False]
     if not refused:
         return dialect
     places = some(f"message {place}" for place in refused)
