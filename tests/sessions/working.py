@@ -117,27 +117,37 @@ def results(messages: list[ModelMessage]) -> list[ToolReturnPart]:
 
 
 class Stepped:
-    """Drives a coroutine and cancels its task at one of its awaits; `count` is how many it came to."""
+    """Steps through all tasks of a session's turn, and cancels the turn at one of their awaits.
+
+    at: which one. count: how many they came to.
+    """
 
     def __init__(self, at: int | None = None) -> None:
         self.at = at
         self.count = 0
+        self._turn: asyncio.Task[Any] | None = None
 
     def factory(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> "asyncio.Task[Any]":
-        """A task factory that steps through a session's turns."""
+        """A task factory; the tasks of others are not stepped through."""
         is_turn = getattr(coro, "__qualname__", "") == "Session._turn"
-        return asyncio.Task(self._wrapped(coro) if is_turn else coro, loop=loop, **more)
+        if not is_turn and self._turn is None:
+            return asyncio.Task(coro, loop=loop, **more)
+        task: asyncio.Task[Any] = asyncio.Task(self._stepping(coro), loop=loop, **more)
+        self._turn = task if is_turn else self._turn
+        return task
 
-    def _wrapped(self, coro: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-        async def stepping() -> Any:
-            return await _Steps(self, coro)
+    async def _stepping(self, coro: Any) -> Any:
+        return await _Steps(self._step, coro)
 
-        return stepping()
+    def _step(self) -> None:
+        self.count += 1
+        if self.count == self.at and self._turn is not None:
+            self._turn.cancel()
 
 
 class _Steps:
-    def __init__(self, stepped: Stepped, coro: Coroutine[Any, Any, Any]) -> None:
-        self.stepped, self.coro = stepped, coro
+    def __init__(self, step: Callable[[], None], coro: Coroutine[Any, Any, Any]) -> None:
+        self.step, self.coro = step, coro
 
     def __await__(self) -> Any:
         value: Any = None
@@ -147,11 +157,7 @@ class _Steps:
                 future = self.coro.send(value) if error is None else self.coro.throw(error)
             except StopIteration as done:
                 return done.value
-            self.stepped.count += 1
-            if self.stepped.count == self.stepped.at:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()
+            self.step()
             value, error = None, None
             try:
                 value = yield future
