@@ -172,7 +172,7 @@ def test_law_2_where_nothing_is_due_the_window_is_the_same_objects(case: Case) -
     whole = longturn.fit(
         case.raw, **{**case.settings, "budget": 1 << 40, "capacity": None, "policy": policy}, dialect=case.dialect
     )
-    enough = whole.report.total * 33 // 32 + 33
+    enough = whole.report.total * 32 // 31 + 33
     fits = replace(case, settings={**case.settings, "budget": enough, "capacity": None, "policy": policy})
     for held in fits.prefixes():
         window = fits.fit(held)

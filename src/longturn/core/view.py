@@ -192,7 +192,7 @@ class View:
         return state._replace(offset=size - counts.tokens[self.border])
 
     def mark(self, state: State) -> int:
-        """Tokens of the note, or of the checkpoint that stands in its place, with framing; none where one stands in front."""
+        """Tokens of the note or of the checkpoint in its place, with framing; none where one stands in front."""
         if self.is_led(state) and state.checkpoint < 0:
             return 0
         return self.counts.of_mark(self.counts.transcript.mark(state.checkpoint))
