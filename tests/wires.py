@@ -186,7 +186,12 @@ def _chat_refusal(tokens: int, window: int) -> Refusal:
         f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
         "Please reduce the length of the messages."
     )
-    error = {"message": message, "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": "messages",
+        "code": "context_length_exceeded",
+    }
     return Refusal(400, {"error": error})
 
 
