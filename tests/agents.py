@@ -1,10 +1,11 @@
 """Agents for tests: with a model of Pydantic AI's own classes and SDKs, or of a function; and a tool that says much."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -14,8 +15,10 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.usage import RequestUsage
 
-from longturn.agent import LongTurn
+import longturn
+from longturn.agent import DIALECT, LongTurn
 
 CHAPTER = "It was a long and rainy night, and nobody came to the door. " * 20
 
@@ -54,13 +57,31 @@ class Scripted:
         self.seen.append(messages)
         self.infos.append(info)
         number = len(self.seen)
+        # As this library counts, so that nothing is calibrated: 107 for the instructions and the tool.
+        usage = RequestUsage(input_tokens=tokens(messages) + 107, output_tokens=9)
         if number > self.last or (info.model_settings or {}).get("tool_choice") == "none":
-            return ModelResponse([TextPart(f"I read {number - 1} chapters.")])
-        return ModelResponse([ToolCallPart("read", {"n": number}, f"call_{number}")])
+            return ModelResponse([TextPart(f"I read {number - 1} chapters.")], usage=usage)
+        return ModelResponse([ToolCallPart("read", {"n": number}, f"call_{number}")], usage=usage)
 
     @property
     def model(self) -> FunctionModel:
         return FunctionModel(self)
+
+
+def tokens(messages: list[ModelMessage]) -> int:
+    """What messages count as, without instructions and tools."""
+    return longturn.fit(messages, dialect=DIALECT, model="test:x", budget=1 << 40).tokens
+
+
+def play(agent: Agent[None, Any], prompt: str = "Read.", *, request_limit: int | None = None, **more: Any) -> Any:
+    """One run in a loop of its own, with the agent's clients closed behind it."""
+
+    async def run() -> Any:
+        async with agent:
+            limits = more.pop("usage_limits", UsageLimits(request_limit=request_limit))
+            return await agent.run(prompt, usage_limits=limits, **more)
+
+    return asyncio.run(run())
 
 
 def results(messages: list[ModelMessage]) -> list[str]:

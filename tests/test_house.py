@@ -28,11 +28,12 @@ MUTABLE_CALLS = {"list", "dict", "set", "bytearray", "defaultdict", "deque", "Or
 # Words that say too little to name anything; the words that are used stand in docs/index.md.
 VAGUE = {"memory", "manager", "handler", "helper", "helpers", "util", "utils", "engine"}
 
-# Of the rules in force, those that a later part of longturn pins: H16, H19, H24, H28, H31; L15-L20; B33, B34.
+# Of the rules in force, those that a later part of longturn pins: H16, H28, H31; L16-L20.
 SPEC_IDS = (
-    {f"H{n}" for n in range(1, 32)} - {"H16", "H19", "H24", "H28", "H31"}
-    | {f"L{n}" for n in (*range(1, 15), 21)}
-    | {f"B{n}" for n in (*range(1, 33), 35)}
+    {f"H{n}" for n in range(1, 32)} - {"H16", "H28", "H31"}
+    | {f"L{n}" for n in (*range(1, 16), 21)}
+    | {f"B{n}" for n in range(1, 36)}
+    | {f"S{n}" for n in range(1, 19)}
 )
 
 # A path of somebody's machine, or the host of a package index: neither means anything to a reader.
@@ -96,7 +97,7 @@ def spec_ids(function: FUNCTION) -> set[str]:
     text = f"{function.name.replace('_', ' ').upper()} {ast.get_docstring(function) or ''} {decorators}"
     return {
         f"{letter}{number}"
-        for letter, first, last in re.findall(r"\b([HLB])(\d{1,2})(?:-[HLB]?(\d{1,2}))?\b", text)
+        for letter, first, last in re.findall(r"\b([HLBS])(\d{1,2})(?:-[HLBS]?(\d{1,2}))?\b", text)
         for number in range(int(first), int(last or first) + 1)
     }
 

@@ -12,9 +12,25 @@ import pytest
 import longturn
 from longturn import Fitter, Policy, Window
 from longturn.core.events import HistoryTrimmed, ResultsPruned
+from longturn.core.messages import ToolResult
 from longturn.core.policy import Pruning
 from longturn.testing import validate
-from tests.conversations import DIALECTS, PLAIN, Step, ask, chat, outline, reply, sized, step, tokens, turn, written
+from tests.conversations import (
+    DIALECTS,
+    PLAIN,
+    Step,
+    System,
+    ask,
+    chat,
+    outline,
+    read,
+    reply,
+    sized,
+    step,
+    tokens,
+    turn,
+    written,
+)
 
 AGED = Pruning(
     keep_last_assistants=1,
@@ -164,3 +180,142 @@ def test_every_result_that_pruning_changes_is_told_b20() -> None:
         assert sum(event.results for event in told) == changed
         assert sum(event.tokens_saved for event in told) == pruned - freed
         last, freed = window.messages, pruned
+
+
+# --- S1-S3, by the numbers of their table ---
+
+
+def ages(rule: Pruning, conversation: list[Step], budget: int = 4_000, dialect: str = "openai_chat") -> str:
+    """What became of each result, a letter each: whole, soft, hard."""
+    window = longturn.fit(written(dialect, conversation), budget=budget, policy=pruning(rule), dialect=dialect)
+    parts = [part for message in read(dialect, window.messages) for part in message.parts]
+    return "".join(kind_of(part.text, rule) for part in parts if isinstance(part, ToolResult))
+
+
+def kind_of(text: str, rule: Pruning = AGED) -> str:
+    if "head and tail kept" in text:
+        return "s"
+    return "h" if rule.placeholder in text or longturn.CLEARED in text else "w"
+
+
+TEN = [ask("Go "), ask("On "), *(each for number in range(4) for each in step(f"c{number}", 800))]
+"""Ten messages: the results are the 3rd, 5th, 7th and 9th behind the first, of ages 0.7, 0.5, 0.3 and 0.1."""
+BARE = replace(AGED, keep_last_assistants=0, max_chars=400)
+
+
+def test_pruning_is_off_unless_a_policy_has_it_s1() -> None:
+    assert Policy().pruning is None
+    window = longturn.fit(chat(TEN), budget=4_000, policy=PLAIN)
+    assert not window.changed
+
+
+def test_the_defaults_of_pruning_are_those_of_the_table_s1() -> None:
+    rule = Pruning()
+    assert (rule.keep_last_assistants, rule.soft_trim_ratio, rule.hard_clear_ratio) == (3, 0.3, 0.5)
+    assert (rule.min_prunable_tool_chars, rule.max_chars, rule.head_chars, rule.tail_chars) == (
+        50_000,
+        4_000,
+        1_500,
+        1_500,
+    )
+    assert (rule.hard_clear, rule.placeholder) == (True, "[Old tool result content cleared]")
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "found"),
+    [
+        (0.3, 0.5, "hhsw"),
+        (0.30001, 0.50001, "hsww"),
+        (0.29999, 0.49999, "hhsw"),
+        (0.1, 0.1, "hhhh"),
+        (0.1, 1, "ssss"),
+        (0.7, 0.7, "hwww"),
+        (0.70001, 0.70001, "wwww"),
+        (0, 0, "hhhh"),
+        (1, 1, "wwww"),
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_result_is_pruned_from_its_age_on_borders_included_s2(
+    soft: float, hard: float, found: str, dialect: str
+) -> None:
+    """S2: age is (n - i) / n; the same in every dialect."""
+    assert ages(replace(BARE, soft_trim_ratio=soft, hard_clear_ratio=hard), TEN, dialect=dialect) == found
+
+
+def test_without_hard_clear_old_results_keep_head_and_tail_s2() -> None:
+    assert ages(replace(BARE, soft_trim_ratio=0.3, hard_clear_ratio=0.5, hard_clear=False), TEN) == "sssw"
+
+
+@pytest.mark.parametrize(("kept", "found"), [(0, "hhhh"), (1, "hhhw"), (2, "hhww"), (3, "hwww"), (4, "wwww")])
+def test_so_many_of_the_newest_rounds_are_protected_and_0_protects_none_s3(kept: int, found: str) -> None:
+    """S3: a round each, so that one long turn is pruned too."""
+    rule = replace(BARE, keep_last_assistants=kept, soft_trim_ratio=0, hard_clear_ratio=0)
+    assert ages(rule, TEN) == found
+
+
+@pytest.mark.parametrize(("least", "found"), [(3_184, "wwww"), (3_183, "hhhh"), (0, "hhhh")])
+def test_what_does_not_exceed_the_least_length_stays_whole_s3(least: int, found: str) -> None:
+    """S3: 800 tokens less four of framing are 3,184 characters."""
+    rule = replace(BARE, soft_trim_ratio=0, hard_clear_ratio=0, min_prunable_tool_chars=least)
+    assert ages(rule, TEN) == found
+
+
+def test_a_result_is_measured_on_its_original_when_it_goes_on_to_be_cleared_s2() -> None:
+    """S2: trimmed to 400 characters it would be below the least length; it goes on, and never back."""
+    fitter = Fitter(budget=4_000, policy=pruning(replace(BARE, soft_trim_ratio=0.3, hard_clear_ratio=0.6)))
+    last: dict[str, str] = {}
+    seen: set[str] = set()
+    conversation: list[Step] = [ask("Go ")]
+    for number in range(30):
+        conversation += step(f"c{number}", 500)
+        found = {
+            part.call_id: kind_of(part.text)
+            for message in read("openai_chat", fitter.fit(chat(conversation)).messages)
+            for part in message.parts
+            if isinstance(part, ToolResult)
+        }
+        for call in found.keys() & last.keys():
+            seen.add(last[call] + found[call])
+        last = found
+    assert {"ws", "sh"} <= seen <= {"ww", "ws", "wh", "ss", "sh", "hh"}
+
+
+@pytest.mark.parametrize(
+    ("most", "head", "tail"), [(4_000, 1_500, 1_500), (400, 150, 150), (100, 1_500, 1_500), (60, 0, 60), (1, 5, 5)]
+)
+def test_a_trimmed_result_is_never_longer_than_the_most_nor_than_it_was_s2(most: int, head: int, tail: int) -> None:
+    rule = replace(BARE, hard_clear=False, soft_trim_ratio=0, max_chars=most, head_chars=head, tail_chars=tail)
+    window = shaped([ask("Go "), *step("a", 2_400), *small(2)], rule)
+    text, original = window.messages[2]["content"], sized("result a ", 2_400)  # type: ignore[index]
+    assert len(text) <= most < len(original)
+    if most > head + tail + 60:
+        assert text.startswith(original[:head])
+        assert text.endswith(original[-tail:])
+
+
+def test_a_placeholder_that_is_longer_than_the_result_replaces_nothing_s2() -> None:
+    rule = replace(BARE, soft_trim_ratio=0, hard_clear_ratio=0, placeholder="Gone. " * 2_000)
+    assert not shaped(TEN, rule).changed
+
+
+def test_what_stands_before_the_first_user_message_is_never_pruned_s3() -> None:
+    """S3: results that a caller left in front of it, and system messages."""
+    rule = replace(BARE, soft_trim_ratio=0, hard_clear_ratio=0, min_prunable_tool_chars=0)
+    conversation = [System("x" * 2_000), *step("early", 700), *TEN[1:]]
+    window = shaped(conversation, rule)
+    assert results(window)["early"] == "result early"
+    assert "x" * 2_000 in str(window.messages[0])
+    assert results(window)["c0"] == PLACEHOLDER
+
+
+def test_images_in_a_pruned_result_stay_and_only_its_text_is_replaced_s3() -> None:
+    rule = replace(BARE, soft_trim_ratio=0, hard_clear_ratio=0)
+    messages = chat(TEN)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    messages[3] = {**messages[3], "content": [{"type": "text", "text": messages[3]["content"]}, picture]}
+    policy = replace(pruning(rule), image_tokens=100)
+    window = longturn.fit(messages, budget=4_000, policy=policy)
+    content = window.messages[3]["content"]  # type: ignore[index]
+    assert picture in content
+    assert {"type": "text", "text": PLACEHOLDER} in content

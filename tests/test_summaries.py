@@ -343,6 +343,23 @@ def test_s7_system_and_tools_that_are_given_at_each_fit_go_along_in_a_manual_sum
     assert (told.asked[0].system, told.asked[0].tools) == ("Be brief.", TOOLS)
 
 
+def test_s7_a_system_message_at_the_end_of_a_head_is_not_followed_by_the_instruction() -> None:
+    """S7, law 7: Anthropic takes none directly before a user's message; found by a random history."""
+    told = Told()
+    messages: list[Any] = written("anthropic", [ask("Go "), *steps(1, 8)])
+    for number in range(9, 40):
+        messages += [
+            {"role": "system", "content": f"Note {number}: be brief."},
+            *written("anthropic", steps(number, number)),
+        ]
+    made = fitter(told, dialect="anthropic", policy=rules(trigger=Trigger("messages_to_refine", 3)))
+    for stop in range(1, len(messages) + 1):
+        if is_call("anthropic", messages, stop):
+            assert validate(made.fit(messages[:stop]).messages, "anthropic") == []
+    assert len(told.asked) >= 5
+    assert [validate(request.messages, "anthropic") for request in told.asked] == [[]] * len(told.asked)
+
+
 SCRIPTS: dict[str, Callable[[int], list[Native]]] = {"one long turn": one_long_turn, "many turns": many_turns}
 
 

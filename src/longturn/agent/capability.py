@@ -12,10 +12,10 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     ModelResponsePart,
-    SystemPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
@@ -152,8 +152,9 @@ class LongTurn(AbstractCapability[AgentDepsT]):
             return request_context
         self._is_last_step = True
         self._rules.tell(LimitReached(ctx.usage.requests, ctx.usage.tool_calls))
-        ctx.enqueue(SystemPromptPart(LAST_STEP))
-        # Off by choice, not by leaving them out: the front of the request stays as it was.
+        # In the user's voice, and tools off by choice, not left out: a system prompt in mid-conversation makes Pydantic
+        # AI change the first one (2.68), and the front of the request is to stay as it was (B23).
+        ctx.enqueue(UserPromptPart(LAST_STEP))
         request_context.model_settings = {**(request_context.model_settings or {}), "tool_choice": "none"}
         return request_context
 

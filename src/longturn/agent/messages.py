@@ -1,8 +1,9 @@
 """Pydantic AI's messages as a dialect; what goes out on a wire is made of them by Pydantic AI's own model classes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -36,6 +37,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from longturn.agent.words import LAST_STEP
 from longturn.core.messages import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from longturn.core.thinking import thinking_rule
 from longturn.dialects.base import Dialect, Native, Request
@@ -55,6 +57,7 @@ _TEXTUAL = (
     "application/x-yaml",
     "application/toml",
 )
+ToolOf = Callable[[str], str]
 # A call or result of these kinds makes tools known; a request without them hides those tools again.
 _REVEALING = frozenset({"tool-search", "capability-load"})
 # Request parts that later requests are read with: a window without them would say other things than were agreed.
@@ -100,7 +103,9 @@ def is_standing(item: object) -> bool:
 
 
 def _role(part: object) -> Role:
-    return "user" if isinstance(part, UserPromptPart | SpeechPart) else "system"
+    """The user's only what a person said; `LAST_STEP` is sent in the user's voice, but opens no turn."""
+    is_said = isinstance(part, SpeechPart) or (isinstance(part, UserPromptPart) and part.content != LAST_STEP)
+    return "user" if is_said else "system"
 
 
 def _asked(part: ModelRequestPart) -> list[Part]:
@@ -178,11 +183,11 @@ def _call(part: ToolCallPart) -> Part:
 
 def render(messages: Sequence[Message]) -> list[Native]:
     """Core messages as Pydantic AI messages: the same objects where nothing was edited, copies elsewhere."""
-    runs = [list(run) for _, run in groupby(enumerate(messages), _origin)]
-    return [
-        run[0][1].source if _is_whole([message for _, message in run]) else _rebuilt([m for _, m in run], messages)
-        for run in runs
-    ]
+    rendered: list[Native] = []
+    for _, placed in groupby(enumerate(messages), _origin):
+        places, run = zip(*placed, strict=True)
+        rendered.append(run[0].source if _is_whole(run) else _rebuilt(run, partial(_called, messages, places[0])))
+    return rendered
 
 
 def _origin(placed: tuple[int, Message]) -> tuple[int, int]:
@@ -195,7 +200,7 @@ def _is_whole(run: Sequence[Message]) -> bool:
     return run[0].source is not None and run[0].share == len(run) and not any([message.edited for message in run])
 
 
-def _rebuilt(run: Sequence[Message], around: Sequence[Message]) -> Native:
+def _rebuilt(run: Sequence[Message], called: ToolOf) -> Native:
     source = run[0].source
     if run[0].role == "assistant":
         answer = [_written_answer(part) for part in run[0].parts]
@@ -203,17 +208,17 @@ def _rebuilt(run: Sequence[Message], around: Sequence[Message]) -> Native:
     parts: list[ModelRequestPart] = []
     for message in run:
         for part in message.parts:
-            written = _written(part, message.role, around)
+            written = _written(part, message.role, called)
             if not parts or parts[-1] is not written:
                 parts.append(written)
     return replace(source, parts=parts) if isinstance(source, ModelRequest) else ModelRequest(parts)
 
 
-def _written(part: Part, role: Role, around: Sequence[Message]) -> ModelRequestPart:
+def _written(part: Part, role: Role, called: ToolOf) -> ModelRequestPart:
     """A part of a request for one that was read, edited or made here."""
     native = part.source
     if isinstance(part, ToolResult):
-        return native if native is not None and _result(native) == part else _written_result(part, around)  # type: ignore[return-value]
+        return native if native is not None and _result(native) == part else _written_result(part, called)  # type: ignore[return-value]
     if not isinstance(part, Text):
         return native  # type: ignore[return-value]
     if isinstance(native, UserPromptPart | SystemPromptPart):
@@ -223,7 +228,7 @@ def _written(part: Part, role: Role, around: Sequence[Message]) -> ModelRequestP
     return kind(part.text, timestamp=NEVER) if native is None else native  # type: ignore[return-value]
 
 
-def _written_result(part: ToolResult, around: Sequence[Message]) -> ToolReturnPart:
+def _written_result(part: ToolResult, called: ToolOf) -> ToolReturnPart:
     media = [medium.source for medium in part.media]
     content: Any = [part.text, *media] if media and part.text else media or part.text
     native = part.source
@@ -233,10 +238,16 @@ def _written_result(part: ToolResult, around: Sequence[Message]) -> ToolReturnPa
         outcome = native.outcome if isinstance(native, BaseToolReturnPart) else "retried"
         name, made = native.tool_name or UNKNOWN_TOOL, native.timestamp
         return ToolReturnPart(name, content, part.call_id, timestamp=made, outcome=outcome)
-    calls = (call for message in reversed(around) for call in message.calls if call.id == part.call_id)
-    called = next(calls, None)
-    name = called.name if called else UNKNOWN_TOOL
-    return ToolReturnPart(name, content, part.call_id, timestamp=NEVER, outcome="interrupted")
+    return ToolReturnPart(called(part.call_id), content, part.call_id, timestamp=NEVER, outcome="interrupted")
+
+
+def _called(messages: Sequence[Message], place: int, call_id: str) -> str:
+    """The tool of the last call with this id before a place."""
+    for before in range(place - 1, -1, -1):
+        for call in messages[before].calls:
+            if call.id == call_id:
+                return call.name
+    return UNKNOWN_TOOL
 
 
 def _written_answer(part: Part) -> ModelResponsePart:
