@@ -1,5 +1,6 @@
 """H31: sender caches of channels count single rows, not turns, and 0 means the default of 50 there."""
 
+import asyncio
 from threading import Thread
 
 import pytest
@@ -84,10 +85,10 @@ def test_a_bound_that_is_no_number_of_rows_is_refused_h31(numbers: dict[str, int
 def test_rows_that_begin_inside_a_turn_are_mended_before_they_are_sent_h31_h29() -> None:
     script, cache = Scripted(last=3), Senders[ModelMessage](rows=4)
     agent = reader(script.model, LongTurn())
-    first = agent.run_sync("Read three chapters.")
+    first = asyncio.run(agent.run("Read three chapters."))
     cache.add("ann", first.new_messages())
     kept = cache.of("ann")
     assert isinstance(kept[0], ModelResponse | ModelRequest)
     assert DIALECT.problems(kept)
     assert not DIALECT.problems(longturn.fit(kept, dialect=DIALECT).messages)
-    assert agent.run_sync("And now?", message_history=kept).output
+    assert asyncio.run(agent.run("And now?", message_history=kept)).output
