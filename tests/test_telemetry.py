@@ -60,9 +60,10 @@ class Seen:
 
     def total(self, name: str, **attributes: str) -> float:
         """A metric's sum over the points with these attributes."""
-        wanted = {f"longturn.{key}": value for key, value in attributes.items()}.items()
-        points = [point for point in self.points.get(name, []) if bool(wanted <= dict(point.attributes).items())]
-        return sum(getattr(point, "value", None) or getattr(point, "count", 0) for point in points)
+        points = self.points.get(name, [])
+        for key, value in attributes.items():
+            points = [point for point in points if point.attributes.get(f"longturn.{key}") == value]
+        return sum(float(getattr(point, "value", 0) or getattr(point, "count", 0)) for point in points)
 
 
 @pytest.fixture
