@@ -82,7 +82,7 @@ $(VENV)/.demo: $(VENV)/.pip pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact]' --group dev
+	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group dev
 	@touch $@
 
 $(VENV)/.weights: $(VENV)/.pip Makefile
@@ -90,7 +90,7 @@ $(VENV)/.weights: $(VENV)/.pip Makefile
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact]' --group bench
+	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group bench
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.pip pyproject.toml

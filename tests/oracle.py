@@ -85,8 +85,11 @@ def is_at_floor(dialect: str, held: Sequence[Any], window: Window) -> bool:
     view, state = window._outcome.view, window._outcome.state
     lead = next((at for at, message in enumerate(raw) if message.role != "system"), len(raw))
     opener = bool(openers) and openers[-1] < len(raw) - len(newest)
-    asked = view.counts.transcript.openers
-    kept = sum(stop - start for start, stop in view.left_standing(state) if start not in asked)
+    transcript, rungs = view.counts.transcript, view.counts.policy.rungs
+    # What users said goes by the rung "turns", where that comes behind the one which lets it stand alone.
+    goes = "answers" not in rungs or "turns" in rungs[rungs.index("answers") :]
+    alone = set(transcript.openers).difference(transcript.pinned) if goes else set()
+    kept = sum(stop - start for start, stop in view.left_standing(state) if start not in alone)
     if view.rules.thinking == "turn" and not kept:
         kept = len(thinking_round(raw))
     first_and_note = 2

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import longturn
 from longturn import Policy
-from longturn.core.checkpoint import Checkpoint
+from longturn.core.checkpoint import Checkpoint, is_entry
 from longturn.core.policy import Pruning
 from longturn.core.transcript import Transcript
-from tests.oracle import transcript_of
+from tests.oracle import transcript_of, without_entries
 from tests.writers import WRITERS, Call, Made, Native
 
 DIALECTS = ("openai_chat", "anthropic", "gemini", "openai_responses")
@@ -38,6 +38,8 @@ SCRIPTS: Mapping[str, str] = {
 }
 TOOLS = ("read", "run", "keep")
 PIN = "(pinned)"
+NOWHERE = "0" * 32
+"""The digest of no list."""
 
 
 class Answer(NamedTuple):
@@ -71,8 +73,9 @@ class Story(NamedTuple):
 class Mark(NamedTuple):
     """A checkpoint's entry. call: among what arrives for this call; behind: so many of its items, -1 for all.
 
-    covers: everything before it ("all"), so many borders back by digest ("some"), what stands in no such list
-    ("other"), or nothing new since it is the entry before once more ("again"); at the very beginning ("front").
+    covers: everything before it ("all"), all but so many messages by their number ("first"), so many borders back by
+    digest ("some"), what stands in no such list ("other"), or it is the entry before once more ("again"); at the very
+    beginning of the list ("front").
     """
 
     call: int = 1
@@ -219,11 +222,13 @@ def with_marks(dialect: str, arrivals: Sequence[Sequence[Native]], marks: Sequen
         behind = 0 if mark.covers == "front" else len(found[call]) if mark.behind < 0 else mark.behind
         before = [item for arrived in found[:call] for item in arrived] + found[call][:behind]
         text = f"#s{number} {SCRIPTS['ascii'] * mark.words}".strip()
-        entry = Checkpoint(text, digest="0" * 32 if mark.covers == "other" else None).entry()
+        entry = Checkpoint(text, digest=NOWHERE if mark.covers == "other" else None).entry()
         if mark.covers == "some":
             entry = covering(dialect, before, text, mark.back)
+        elif mark.covers == "first":
+            entry = Checkpoint(text, covers=max(1, len(without_entries(before)) - mark.back)).entry()
         elif mark.covers == "again":
-            entry = next((dict(item) for item in reversed(before) if item.get("type") == entry["type"]), entry)
+            entry = next(filter(is_entry, reversed(before)), entry)
         found[call].insert(behind, entry)
     return found
 
@@ -296,7 +301,7 @@ _MARK = st.builds(
     Mark,
     call=st.integers(0, 20),
     behind=st.sampled_from((-1, -1, 0, 1, 2)),
-    covers=st.sampled_from(("some",) * 4 + ("all", "all", "other", "again", "front")),
+    covers=st.sampled_from(("some",) * 4 + ("all", "all", "first", "other", "again", "front")),
     back=st.integers(0, 6),
     words=st.sampled_from((3, 12, 40)),
 )

@@ -92,7 +92,8 @@ def test_words_of_users_survive_word_for_word_where_the_answers_between_them_go(
     window = longturn.fit(messages, budget=1_000, policy=ANSWERS)
     assert outline(window) == [*LEFT, "ask 8"]
     assert window.tokens == 30 + NOTE_TOKENS + 4 * 30 + 2 * 130 + 120
-    kept = [message for message in window.messages if message["role"] == "user" and message["content"] != NOTE]
+    sent: list[Any] = window.messages
+    kept = [message for message in sent if message["role"] == "user" and message["content"] != NOTE]
     assert [id(message) for message in kept] == [id(message) for message in messages if message["role"] == "user"]
 
 
@@ -121,8 +122,8 @@ def test_what_users_said_stands_as_far_as_it_fits_in_the_whole_share(said: int, 
 
 def test_a_message_that_does_not_fit_ends_what_stands_so_that_no_gap_is_hidden_between() -> None:
     """The note says that something is missing, and it stands before all that is left: ask 3 would still fit."""
-    large = [ask("ask 4 ", 230), reply("say 4 ", 100)]
-    conversation = [*turns(1, 3), *large, *turns(5, 6), ask("ask 7 ", 120)]
+    large: list[Step] = [ask("ask 4 ", 230), reply("say 4 ", 100)]
+    conversation: list[Step] = [*turns(1, 3), *large, *turns(5, 6), ask("ask 7 ", 120)]
     assert outline(shaped(conversation)) == ["ask 1", "NOTE", "ask 5", "ask 6", "assistant: say 6", "ask 7"]
 
 
@@ -135,7 +136,7 @@ def test_the_share_is_of_the_limit_and_can_be_turned() -> None:
 
 def test_of_a_running_turn_the_rounds_leave_behind_those_of_older_turns() -> None:
     """L6: its opener and the newest round stay; what users said before stays too."""
-    conversation = [*turns(1, 3), ask("ask 4 ", 30), *steps(1, 20, 50)]
+    conversation: list[Step] = [*turns(1, 3), ask("ask 4 ", 30), *steps(1, 20, 50)]
     lines = outline(shaped(conversation))
     assert lines[:5] == ["ask 1", "NOTE", "ask 2", "ask 3", "ask 4"]
     assert not any(line.startswith("assistant") for line in lines)
@@ -147,7 +148,7 @@ def test_of_a_running_turn_the_rounds_leave_behind_those_of_older_turns() -> Non
 
 def test_rounds_of_older_turns_suffice_where_they_can() -> None:
     """B8: the running turn stays whole when the older ones' answers free enough."""
-    conversation = [*turns(1, 6), ask("ask 7 ", 30), *steps(1, 5, 50)]
+    conversation: list[Step] = [*turns(1, 6), ask("ask 7 ", 30), *steps(1, 5, 50)]
     lines = outline(shaped(conversation))
     assert lines[2 : lines.index("ask 7")] == asked(2, 6) or "assistant: say 6" in lines
     assert [line for line in lines if line.startswith("call")] == [f"call c{number}" for number in range(1, 6)]
@@ -155,8 +156,12 @@ def test_rounds_of_older_turns_suffice_where_they_can() -> None:
 
 def test_system_messages_and_results_in_words_between_them_leave_with_the_answers_h5() -> None:
     """H5, H6: only a message that opens a turn is what a user said."""
-    between = [System(sized("It is noon. ", 30)), User("[Tool results] read: 12 files"), reply("say 2b ", 300)]
-    conversation = [*turns(1, 2, 30, 300), *between, *turns(3, 4, 30, 300), ask("ask 5 ", 30)]
+    between: list[Step] = [
+        System(sized("It is noon. ", 30)),
+        User("[Tool results] read: 12 files"),
+        reply("say 2b ", 300),
+    ]
+    conversation: list[Step] = [*turns(1, 2, 30, 300), *between, *turns(3, 4, 30, 300), ask("ask 5 ", 30)]
     assert outline(shaped(conversation, budget=900))[:4] == ["ask 1", "NOTE", "ask 2", "ask 3"]
 
 
@@ -194,7 +199,13 @@ def pinned(policy: Policy = ANSWERS) -> Policy:
 
 
 def test_a_pinned_message_stands_in_its_place_among_those_that_stay_b14() -> None:
-    conversation = [*turns(1, 3), ask("ask 4 (pinned) ", 30), reply("say 4 ", 100), *turns(5, 7), ask("ask 8 ", 120)]
+    conversation: list[Step] = [
+        *turns(1, 3),
+        ask("ask 4 (pinned) ", 30),
+        reply("say 4 ", 100),
+        *turns(5, 7),
+        ask("ask 8 ", 120),
+    ]
     lines = outline(shaped(conversation, policy=pinned()))
     assert lines[:6] == ["ask 1", "NOTE", "ask 2", "ask 3", "ask 4 (pinned)", "ask 5"]
     assert lines.count("ask 4 (pinned)") == 1
@@ -202,8 +213,12 @@ def test_a_pinned_message_stands_in_its_place_among_those_that_stay_b14() -> Non
 
 def test_a_pinned_round_stands_between_the_words_of_users_b14() -> None:
     """B14, law 5: in the order in which it was said."""
-    kept = [Answer(calls=("kept",)), Result("kept", sized("result kept (pinned) ", 40)), reply("say 3 ", 100)]
-    conversation = [*turns(1, 2), ask("ask 3 ", 30), *kept, *turns(4, 10), ask("ask 11 ", 30)]
+    kept: list[Step] = [
+        Answer(calls=("kept",)),
+        Result("kept", sized("result kept (pinned) ", 40)),
+        reply("say 3 ", 100),
+    ]
+    conversation: list[Step] = [*turns(1, 2), ask("ask 3 ", 30), *kept, *turns(4, 10), ask("ask 11 ", 30)]
     lines = outline(shaped(conversation, policy=pinned()))
     assert lines[:2] == ["ask 1", "NOTE"]
     at = lines.index("call kept")
@@ -211,7 +226,13 @@ def test_a_pinned_round_stands_between_the_words_of_users_b14() -> None:
 
 
 def test_a_pinned_message_older_than_all_that_fits_stands_before_it_b14() -> None:
-    conversation = [*turns(1, 1), ask("ask 2 (pinned) ", 30), reply("say 2 ", 100), *turns(3, 14), ask("ask 15 ", 30)]
+    conversation: list[Step] = [
+        *turns(1, 1),
+        ask("ask 2 (pinned) ", 30),
+        reply("say 2 ", 100),
+        *turns(3, 14),
+        ask("ask 15 ", 30),
+    ]
     lines = outline(shaped(conversation, policy=pinned()))
     assert lines[:3] == ["ask 1", "NOTE", "ask 2 (pinned)"]
     assert "ask 3" not in lines
@@ -291,7 +312,7 @@ def test_a_provider_that_binds_thinking_to_all_before_it_refuses_no_window_b23()
 
 
 def test_results_are_cleared_first_and_answers_leave_only_when_that_does_not_suffice_b4() -> None:
-    conversation = [ask("ask 1 ", 30), reply("say 1 ", 310), ask("ask 2 ", 30), *steps(1, 6)]
+    conversation: list[Step] = [ask("ask 1 ", 30), reply("say 1 ", 310), ask("ask 2 ", 30), *steps(1, 6)]
     few = shaped(conversation)
     assert [type(event) for event in few.events] == [ResultsCleared, HistoryTrimmed]
     assert outline(few)[:5] == ["ask 1", "NOTE", "ask 2", "call c1", "c1: CLEARED"]
@@ -305,7 +326,7 @@ def test_what_users_said_goes_by_the_next_rung_the_oldest_first_where_answers_do
     """L5, B8: the newest message alone is large; the rung "turns" takes what stands alone until it is at the target."""
     pins = 30 + 450
     target = pins + (1_000 - pins) // 2
-    conversation = [*turns(1, 9, 30, 60), ask("ask 10 ", 450)]
+    conversation: list[Step] = [*turns(1, 9, 30, 60), ask("ask 10 ", 450)]
     lines = outline(shaped(conversation))
     alone = lines[2:-1]
     assert alone == asked(10 - len(alone), 9)
@@ -314,7 +335,9 @@ def test_what_users_said_goes_by_the_next_rung_the_oldest_first_where_answers_do
 
 def test_in_front_of_results_the_rung_leaves_results_whole() -> None:
     policy = replace(PLAIN, rungs=("answers", "results", "turns", "rounds"))
-    older = [each for number in range(1, 6) for each in (ask(f"ask {number} ", 30), *step(f"c{number}", 150))]
+    older: list[Step] = [
+        each for number in range(1, 6) for each in (ask(f"ask {number} ", 30), *step(f"c{number}", 150))
+    ]
     window = shaped([*older, ask("ask 6 ", 120)], policy=policy)
     assert [type(event) for event in window.events] == [HistoryTrimmed]
     assert outline(window)[2:-1] == ["ask 2", "ask 3", "ask 4", "ask 5", "call c5", "c5: result c5"]
@@ -328,7 +351,7 @@ def test_without_the_rung_whole_turns_leave_l5() -> None:
 
 def test_a_call_that_cannot_fit_even_so_is_refused_and_else_the_opener_goes_first_b16() -> None:
     """B16: what users said never stands in the way of a request that would fit."""
-    conversation = [*turns(1, 9, 60, 60), ask("ask 10 ", 900)]
+    conversation: list[Step] = [*turns(1, 9, 60, 60), ask("ask 10 ", 900)]
     fits = shaped(conversation, budget=500, capacity=900 + NOTE_TOKENS, max_output=0)
     assert outline(fits)[-1] == "ask 10"
     assert fits.tokens <= (900 + NOTE_TOKENS) * 1.25
@@ -395,7 +418,8 @@ def test_a_long_talk_gives_the_same_windows_however_it_is_handed_in_l9(dialect: 
     """Laws 3, 4 and 10: from scratch, step by step, after a restart, and with the last window handed back."""
     messages = written(dialect, [*turns(1, 40), ask("ask 41 ", 30), *steps(1, 30, 60)])
     settings: dict[str, Any] = {"budget": 1_000, "policy": ANSWERS, "dialect": dialect}
-    fitter, handed, seen, bare = Fitter(**settings), [], 0, 0
+    fitter, seen, bare = Fitter(**settings), 0, 0
+    handed: list[Any] = []
     for held in prefixes(messages):
         window = fitter.fit(held)
         handed = [*handed, *held[seen:]]
@@ -412,7 +436,9 @@ def test_a_long_talk_gives_the_same_windows_however_it_is_handed_in_l9(dialect: 
 def test_words_that_left_never_come_back_and_fronts_break_seldom_l10() -> None:
     """B3, law 8: the newest words push the oldest out, only at a break."""
     fitter = Fitter(budget=1_000, policy=ANSWERS)
-    windows = [fitter.fit(held).messages for held in prefixes(chat([*turns(1, 60), ask("ask 61 ", 30)]))]
+    windows: list[list[Any]] = [
+        fitter.fit(held).messages for held in prefixes(chat([*turns(1, 60), ask("ask 61 ", 30)]))
+    ]
     gone: set[str] = set()
     breaks = 0
     for before, after in pairwise(windows):
@@ -487,8 +513,10 @@ def test_a_replay_sends_the_words_of_users_at_the_same_places() -> None:
 
 def test_a_replay_goes_through_the_same_windows_as_a_fitter_l9() -> None:
     """L9: with cleared results among what stands; the sizes of all items together are the window's."""
-    older = [each for number in range(1, 30) for each in (ask(f"ask {number} ", 30), *step(f"c{number}", 150))]
-    conversation = [*older, ask("ask 30 ", 30), *steps(31, 60, 80), reply("Done ")]
+    older: list[Step] = [
+        each for number in range(1, 30) for each in (ask(f"ask {number} ", 30), *step(f"c{number}", 150))
+    ]
+    conversation: list[Step] = [*older, ask("ask 30 ", 30), *steps(31, 60, 80), reply("Done ")]
     run, sizes, fitter, messages = (
         small_run(conversation),
         Sizes(),

@@ -6,9 +6,13 @@ import pytest
 
 import longturn
 from longturn import NOTE, Fitter, Policy, Window
+from longturn.core.checkpoint import Checkpoint
 from longturn.core.policy import Pruning
 from longturn.core.texts import PLACEHOLDER, UNANSWERED
+from longturn.core.tokens import SIMPLE
+from longturn.core.transcript import Transcript
 from longturn.testing import validate
+from tests.oracle import read, transcript_of
 from tests.strategies import PIN, is_pinned
 
 Native = dict[str, Any]
@@ -147,3 +151,78 @@ def test_pruning_reads_nothing_that_has_not_arrived_yet_s2() -> None:
     for held in (rounds, [*rounds, called("d"), result("d", "x"), said("On")]):
         window = fitter.fit(held)
         assert longturn.fit(held, dialect="openai_chat", **settings).messages == window.messages
+
+
+# --- checkpoints in the list (S8, B33) -----------------------------------------------------------------------------
+
+
+def entry(text: str, **covers: Any) -> Native:
+    return {"type": "longturn.checkpoint", "text": text, "covers": covers}
+
+
+def summarized(text: str) -> str:
+    return Checkpoint(text).message.text
+
+
+def test_what_is_said_behind_an_entry_is_not_covered_by_it_s8() -> None:
+    history = [said("Go"), answer("1"), entry("So far."), said("Two"), said("Three")]
+    assert contents(assert_stable(history, "openai_chat", budget=9_999)) == [
+        "Go",
+        summarized("So far."),
+        "Two",
+        "Three",
+    ]
+
+
+def test_an_entry_between_a_call_and_its_result_does_not_split_the_round_s8() -> None:
+    """Law 5: a round that is covered in part stays whole."""
+    history = [said("Go"), answer("1"), said("Two"), called("c"), entry("So far."), result("c", "x"), answer("Done")]
+    window = assert_stable(history, "openai_chat", budget=9_999)
+    assert contents(window) == ["Go", summarized("So far."), "Two", None, "x", "Done"]
+
+
+def test_one_text_twice_covers_what_stands_before_the_second_entry_s8() -> None:
+    """S8: the newest wins; it is no repetition of the first, since it stands elsewhere."""
+    history = [
+        said("Go"),
+        answer("1"),
+        entry("Sum."),
+        said("Two"),
+        answer("2"),
+        said("Three"),
+        entry("Sum."),
+        answer("3"),
+    ]
+    assert contents(assert_stable(history, "openai_chat", budget=9_999)) == ["Go", summarized("Sum."), "Three", "3"]
+
+
+def test_a_digest_that_is_found_inside_an_answer_does_not_split_it_b33() -> None:
+    """Laws 1 and 5: neighbouring answers are one (B1), so what was covered at that time is a piece of one now."""
+    digest = transcript_of("openai_chat", [said("Go"), answer("One.")]).digest(2)
+    history = [said("Go"), answer("One."), entry("Sum.", messages=2, digest=digest), called("c"), result("c", "x")]
+    window = assert_stable([*history, said("On"), answer("Done")], "openai_chat", budget=9_999)
+    assert contents(window) == ["Go", summarized("Sum."), "One.", None, "x", "On", "Done"]
+
+
+def test_a_digest_of_the_running_round_is_taken_anew_when_the_round_changes_b33() -> None:
+    """Law 4: a late result moves to its call, so the same rows say something else."""
+    history = [said("Go"), called("c"), said("Well?"), result("c", "late"), answer("Done")]
+    growing = Transcript(SIMPLE.measure)
+    for arrived in (history[:3], history[3:]):
+        growing.extend([(message, 0, False) for message in read("openai_chat", arrived)])
+        growing.digest(len(growing.rows))
+    whole = transcript_of("openai_chat", history)
+    assert [growing.digest(row) for row in range(6)] == [whole.digest(row) for row in range(6)]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+def test_where_nothing_is_due_an_entry_alone_changes_the_window_and_the_rest_are_the_same_objects_h7(
+    dialect: str,
+) -> None:
+    """Law 2: one of another list is left out, and said to be."""
+    history = [said("Go"), answer("1"), entry("Sum.", messages=2, digest="00" * 16), said("Two")]
+    window = assert_stable(history, dialect, budget=9_999)
+    assert [id(item) for item in window.messages] == [id(item) for item in history if "role" in item]
+    assert window.changed
+    assert window.checkpoint is None
+    assert any("checkpoint" in repair for repair in window.report.repairs)

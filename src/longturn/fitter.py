@@ -300,12 +300,14 @@ class Fitter:
         """What was seen so far: the last window, and what was spent (S12-S14)."""
         return replace(self._meter, snapshot=self._snapshot)
 
-    def dump(self) -> dict[str, object]:
+    def dump(self, *, measured: bool = True) -> dict[str, object]:
         """What a later process needs to go on as this one, as JSON data: calibration, checkpoints, measured texts.
 
         No message text is in it but that of the checkpoints. Without them, and where their entries are in the messages,
-        the windows need none of it: they follow from the messages (L9).
+        the windows need none of it: they follow from the messages (L9). measured: whether the measured texts are in it,
+        which only spare the later process counting them again.
         """
+        rows = self._reading.transcript.rows if measured else ()
         return {
             "version": VERSION,
             "estimator": self._estimator.name,
@@ -314,7 +316,7 @@ class Fitter:
             "meter": self.meter.as_json(),
             "checkpoints": [[messages, checkpoint.entry()] for messages, checkpoint in self._made],
             "failed_summaries": self._summaries.failures,
-            "measured": {key: list(counts) for key, counts in remember(self._reading.transcript.rows).items()},
+            "measured": {key: list(counts) for key, counts in remember(rows).items()},
         }
 
     def load(self, dumped: Mapping[str, object]) -> "Fitter":

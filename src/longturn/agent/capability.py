@@ -109,6 +109,10 @@ class LongTurn(AbstractCapability[AgentDepsT]):
         known = self._conversations.get(conversation_id)
         return {} if known is None else known.meters
 
+    def conversation(self, conversation_id: str) -> Conversation:
+        """What is known of a conversation, which its next run takes up; a new one where nothing is."""
+        return self._conversations.setdefault(conversation_id, Conversation(self._rules))
+
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "LongTurn[AgentDepsT]":
         """One run's own instance; what is known of its conversation is shared with the runs before it."""
         run = copy(self)

@@ -19,7 +19,7 @@ from longturn.core.meter import Kind, Meter, Usage
 from longturn.core.policy import Budget, Policy
 from longturn.fitter import Fitter
 from longturn.overflow import Overflow, overflow
-from longturn.summaries import Summarize, notify
+from longturn.summaries import Compaction, Summarize, notify
 
 MOST_REFUSALS = 4
 """How many refusals one request may meet before the provider's error is raised (H24)."""
@@ -102,13 +102,19 @@ class Route:
     refusals: int = 0
     told: tuple[int, tuple[Event, ...]] = (0, ())
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a later process needs besides the messages to make the same windows, as JSON data (L9)."""
+        return {**self.fitter.dump(measured=False), "max_output": self.max_output}
+
 
 @dataclass(slots=True)
 class Conversation:
     """The routes of one conversation.
 
-    current: the route of the request that is under way. spent: the run's own usage, to which summaries are added.
-    busy: a run is on it.
+    routes: by what tells them apart, the one that was used last at the end. current: the route of the request that is
+    under way. spent: the run's own usage, to which summaries are added. busy: a run is on it. saved: the `Route.state`
+    of an earlier process, by the route's name.
     """
 
     rules: Rules
@@ -116,6 +122,20 @@ class Conversation:
     current: Route | None = None
     spent: RunUsage | None = None
     busy: bool = False
+    saved: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    async def compact(self, asked: Asked) -> Compaction:
+        """Summarize now, on request (S10)."""
+        route = self.current = self._route(asked)
+        try:
+            return await route.fitter.compact_async(asked.messages)
+        finally:
+            self.current = None
+
+    @property
+    def states(self) -> dict[str, dict[str, Any]]:
+        """The `Route.state` of every route by its name, which is the same in every process."""
+        return {route_name(key): route.state for key, route in self.routes.items()}
 
     async def fit(self, asked: Asked) -> Fitted:
         """The window for a call that is made now. Raises ContextWindowExceeded where none fits (H18)."""
@@ -183,9 +203,14 @@ class Conversation:
     def _route(self, asked: Asked) -> Route:
         model = asked.model
         key = (model.model_id, model.base_url, asked.max_output)
-        route = self.routes.get(key)
+        route = self.routes.pop(key, None)
         if route is None:
-            route = self.routes[key] = self._new_route(asked)
+            route = self._new_route(asked)
+            saved = self.saved.get(route_name(key))
+            if saved:
+                route.fitter.load({**route.fitter.dump(), **saved})
+                route.max_output = saved.get("max_output")
+        self.routes[key] = route
         route.asked = asked
         return route
 
@@ -205,6 +230,11 @@ class Conversation:
             observer=rules.tell,
         )
         return Route(fitter, window, asked)
+
+
+def route_name(key: tuple[object, ...]) -> str:
+    """The name of a route in a store."""
+    return " ".join(map(str, key))
 
 
 def usage_of(usage: RequestUsage) -> Usage:

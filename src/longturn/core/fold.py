@@ -229,28 +229,20 @@ def adopt(view: View, state: State) -> State:
     newest = transcript.latest(view.border)
     if newest <= state.checkpoint:
         return state
-    # The newest unit stays, even where a list ends behind a checkpoint that covers it all.
+    # The newest unit stays, even where a checkpoint covers it all, until a rung takes it (law 6).
     cut = max(state.cut, min(transcript.checkpoints[newest].cut, view.newest))
     return cut_at(view, state._replace(checkpoint=newest), cut, "checkpoint")
 
 
 def _climb(view: View, state: State) -> State:
     """Rung after rung until one brings the size down to the target (B8)."""
-    target, shaped = view.target(state), _caught_up(view, state)
+    target, shaped = view.target(state), state
     for rung in ladder(view.counts.policy):
         shaped = rung(view, shaped, target)
         if view.size(shaped) <= target:
             break
     # The note may cost more than the little that a cut leaves out; that must not refuse what would have fitted.
     return state if is_over(view, shaped) and not is_over(view, state) else shaped
-
-
-def _caught_up(view: View, state: State) -> State:
-    """Without what the checkpoint covers; the newest unit stood at the border where it came into force."""
-    if state.checkpoint < 0:
-        return state
-    cut = min(view.counts.transcript.checkpoints[state.checkpoint].cut, view.newest)
-    return cut_at(view, state, cut, "checkpoint") if cut > state.cut else state
 
 
 def is_over(view: View, state: State) -> bool:

@@ -3,7 +3,13 @@
 Needs `longturn[stores]`, and `longturn[postgres]` for PostgreSQL.
 """
 
+try:
+    from longturn.stores.store import Store
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("sqlalchemy", "greenlet"):
+        raise
+    raise ModuleNotFoundError("stores need SQLAlchemy: pip install 'longturn[stores]'", name=error.name) from error
+
 from longturn.stores.records import Entry, Head, Log, New, Problem, Removed
-from longturn.stores.store import Store
 
 __all__ = ["Entry", "Head", "Log", "New", "Problem", "Removed", "Store"]

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from longturn.errors import StoreError
 from longturn.stores import lines
+from longturn.stores.databases import Database, unbroken
 from longturn.stores.records import Entry, New, Row, Rows, chained, decoded_info, encoded, micros, moment, named
 from longturn.stores.schema import branches, entries, sessions
 from longturn.stores.session_rows import deleted, find, place
@@ -75,20 +76,28 @@ class Conversations(ConversationStore):
     def __init__(self, store: Store) -> None:
         self.store = store
 
+    @property
+    def database(self) -> Database:
+        """Where the tables are."""
+        return self.store.database
+
+    @unbroken
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, or None."""
-        async with self.store.database.reading() as db:
+        async with self.database.reading() as db:
             row = await find(db, conversation_id)
             return None if row is None else await _record(db, row)
 
+    @unbroken
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """The records, the one saved last first."""
         query = select(sessions).where(sessions.c.kind != "subagent").order_by(sessions.c.updated.desc()).limit(limit)
         if scope is not None:
             query = query.where(sessions.c.scope == scope)
-        async with self.store.database.reading() as db:
+        async with self.database.reading() as db:
             return [await _record(db, row) for row in (await db.execute(query)).mappings().all()]
 
+    @unbroken
     async def write_record(
         self,
         record: ConversationRecord,
@@ -97,22 +106,26 @@ class Conversations(ConversationStore):
         expected_revision: str | None,
     ) -> None:
         """Store a record and its new entries together, or neither."""
-        database, now = self.store.database, micros(self.store.clock())
-        async with database.writing() as db:
+        now = micros(self.store.clock())
+        async with self.database.writing() as db:
             row = await find(db, named(record.conversation_id, "the id of a conversation"), lock=True)
             if (None if row is None else _revision(row)) != expected_revision:
                 raise ConversationConflict(record.conversation_id)
             known = {} if row is None or row["entry"] is None else await _end(db, row)
             rows = await _chained(db, known, new_entries, now, record.conversation_id)
-            await lines.record(database, db, rows)
+            await lines.record(self.database, db, rows)
             head = await _known(db, known, record.head_id)
             if head is None:
                 raise ConversationConflict(record.conversation_id)
             values = _values(record, head)
             if row is None:
                 new = await _new_row(db, known, record)
-                once = database.insert(sessions).on_conflict_do_nothing(index_elements=["id"])
-                if not (await db.execute(once, {**new, **values, "created": now})).rowcount:
+                once = (
+                    self.database.insert(sessions)
+                    .on_conflict_do_nothing(index_elements=["id"])
+                    .returning(sessions.c.id)
+                )
+                if (await db.execute(once, {**new, **values, "created": now})).one_or_none() is None:
                     raise ConversationConflict(record.conversation_id)
             else:
                 info = {**(decoded_info(row["info"]) or {}), STATE: _state(record, row["revision"] + 1)}
@@ -120,27 +133,30 @@ class Conversations(ConversationStore):
                 await db.execute(update(sessions).where(sessions.c.id == record.conversation_id).values(values))
             await _leave(db, row, record, known)
 
+    @unbroken
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation, its subagents' sessions, and what no other session reaches."""
-        async with self.store.database.writing(alone=True) as db:
+        async with self.database.writing(alone=True) as db:
             row = await find(db, conversation_id)
             if row is None or _revision(row) != expected_revision:
                 raise ConversationConflict(conversation_id)
             await deleted(db, conversation_id)
-        await self.store.database.clean()
+        await self.database.clean()
 
+    @unbroken
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """One entry; raises LookupError where there is none."""
+        """One entry; raises KeyError where there is none."""
         return (await self.read_history(entry_id, limit=1))[0]
 
+    @unbroken
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         """The messages up to an entry in one query; damaged ones are left out, and a warning is logged."""
         if head_id is None:
             return []
-        async with self.store.database.reading() as db:
+        async with self.database.reading() as db:
             end = await _found(db, head_id)
             if end is None:
-                raise LookupError(f"no entry {head_id!r} is stored")
+                raise KeyError(f"no entry {head_id!r} is stored")
             # One more than asked for, since the first entry names the one before it.
             last = None if limit is None else limit + 1
             line = await lines.read(db, end.id, lines.Wanted(MESSAGES.kinds, last=last))

@@ -1,11 +1,13 @@
 """Connections to SQLite and PostgreSQL as a store needs them, and the migration of its tables."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
@@ -29,10 +31,10 @@ PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     # WAL alone would survive a killed process; FULL also survives a power cut.
     "PRAGMA synchronous = FULL",
-    # People's data: what is deleted is overwritten, and the file can shrink (it must be said before the first table).
+    # People's data: what is deleted is overwritten.
     "PRAGMA secure_delete = ON",
-    "PRAGMA auto_vacuum = INCREMENTAL",
 )
+NEW_FILE = ("PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL")
 INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 BEGIN = "longturn_begin"
 """The execution option that says how a transaction begins in SQLite; "" leaves it out."""
@@ -43,12 +45,13 @@ class Database:
     """An engine, and how to read, write and clean with it.
 
     place: where it is, without a password. writers: SQLite takes one writer at a time; waiting for one's turn here is
-    fair and costs nothing, waiting in SQLite is neither.
+    fair and costs nothing, waiting in SQLite is neither. running: calls that have not ended.
     """
 
     place: str
     engine: AsyncEngine
     writers: asyncio.Semaphore
+    running: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @property
     def is_sqlite(self) -> bool:
@@ -88,8 +91,15 @@ class Database:
             return
         with told(self.place):
             async with self.writers, self.engine.execution_options(**{BEGIN: ""}).connect() as db:
-                await db.exec_driver_sql("PRAGMA incremental_vacuum")
-                await db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                # A script, since sqlite3 takes one step of a statement without columns, and each step frees one page.
+                driver: Any = (await db.get_raw_connection()).driver_connection
+                await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def close(self) -> None:
+        """Close the connections, once the calls that run have ended, or are out of patience."""
+        if self.running:
+            await asyncio.wait(self.running, timeout=PATIENCE)
+        await self.engine.dispose()
 
     async def damage(self) -> list[str]:
         """What the database itself finds wrong with its file; PostgreSQL keeps checksums and says it when it reads."""
@@ -99,11 +109,46 @@ class Database:
             return [found for (found,) in await db.exec_driver_sql("PRAGMA integrity_check(20)") if found != "ok"]
 
 
+class _Stored(Protocol):
+    @property
+    def database(self) -> Database: ...
+
+
+_Of = TypeVar("_Of", bound=_Stored)
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+_Method = Callable[Concatenate[_Of, _Given], Coroutine[Any, Any, _Found]]
+
+
+def unbroken(method: _Method[_Of, _Given, _Found]) -> _Method[_Of, _Given, _Found]:
+    """A method that runs to its end even where its caller is cancelled meanwhile.
+
+    SQLite keeps the lock of a connection that is torn off in the middle of a statement as long as anything still points
+    at the statement, such as the traceback of the cancellation.
+    """
+
+    @wraps(method)
+    async def whole(self: _Of, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        task = asyncio.ensure_future(method(self, *args, **kwargs))
+        self.database.running.add(task)
+        task.add_done_callback(self.database.running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # Nobody is left to be told what it raises.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+
+    return whole
+
+
 async def opened(where: str | Path) -> Database:
     """A database with the tables of this version in it; raises StoreError."""
     url = _url(where)
     place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     with told(place):
+        if url.get_backend_name() == "sqlite":
+            await asyncio.to_thread(_probe, place)
         engine = _engine(url, place)
         database = Database(place, engine, asyncio.Semaphore(1 if url.get_backend_name() == "sqlite" else POOL))
         try:
@@ -112,6 +157,15 @@ async def opened(where: str | Path) -> Database:
             await engine.dispose()
             raise
     return database
+
+
+def _probe(path: str) -> None:
+    """Open the file once, plainly: the thread of an aiosqlite connection that fails outlives it, and its loop."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA schema_version")
+    finally:
+        connection.close()
 
 
 def _url(where: str | Path) -> URL:
@@ -161,7 +215,8 @@ def _set_up_sqlite(connection: Any, record: object) -> None:
         cursor.execute(pragma)
     cursor.execute("PRAGMA journal_mode")
     if cursor.fetchone() != ("wal",):
-        cursor.execute("PRAGMA journal_mode = WAL")
+        for pragma in NEW_FILE:
+            cursor.execute(pragma)
     cursor.close()
 
 

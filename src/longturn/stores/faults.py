@@ -1,6 +1,7 @@
 """What a database's errors mean, as a table, and how they become StoreErrors that say what to do."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -94,11 +95,17 @@ def told(place: str) -> Iterator[None]:
         driver = error.orig or error
         fault = fault_of(driver)
         # psycopg gives no code where no server answered, or where the connection broke.
-        if fault is UNKNOWN and isinstance(error, OperationalError) and not hasattr(driver, "sqlite_errorcode"):
+        if fault is UNKNOWN and isinstance(error, OperationalError) and not isinstance(driver, sqlite3.Error):
             fault = UNREACHABLE
-        words = " ".join(str(driver).split()) or type(driver).__name__
-        raise StoreError(f"the store at {place} {fault.what} ({words}): {fault.advice}") from error
+        raise _store_error(place, fault, driver) from error
+    except sqlite3.Error as error:
+        raise _store_error(place, fault_of(error), error) from error
     except PoolTimeout as error:
         raise StoreError(f"the store at {place} is busy: no connection came free ({error}); try again") from error
     except SQLAlchemyError as error:
-        raise StoreError(f"the store at {place} failed ({error}): {UNKNOWN.advice}") from error
+        raise _store_error(place, UNKNOWN, error) from error
+
+
+def _store_error(place: str, fault: Fault, error: BaseException) -> StoreError:
+    words = " ".join(str(error).split()) or type(error).__name__
+    return StoreError(f"the store at {place} {fault.what} ({words}): {fault.advice}")

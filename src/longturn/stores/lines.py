@@ -39,11 +39,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was read of a line, the oldest first. oldest: the id of the first row that was reached, wanted or not."""
+    """What was read of a line, the oldest first.
+
+    oldest: the id of the first row that was reached, wanted or not. ends: where each part begins that damage has cut.
+    """
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
     oldest: str | None
+    ends: tuple[str, ...]
 
 
 async def read(db: AsyncConnection, end: str | None, wanted: Wanted) -> Line:
@@ -51,7 +55,9 @@ async def read(db: AsyncConnection, end: str | None, wanted: Wanted) -> Line:
     rows: list[Row] = []
     problems: list[Problem] = []
     seen: set[str] = set()
+    ends: list[str] = []
     while end is not None and end not in seen:
+        ends.append(end)
         rows.extend((await db.execute(_back_from(end, wanted))).mappings())
         seen.update(row["id"] for row in rows)
         if not rows:
@@ -67,7 +73,7 @@ async def read(db: AsyncConnection, end: str | None, wanted: Wanted) -> Line:
             rows[-1] = _relinked(oldest, end)
     kept = [row for row in reversed(rows) if row["id"] != wanted.since]
     sound, damaged = _checked(kept if wanted.last is None else _last(kept, wanted.last))
-    return Line(sound, (*problems, *damaged), rows[-1]["id"] if rows else None)
+    return Line(sound, (*problems, *damaged), rows[-1]["id"] if rows else None, tuple(ends))
 
 
 def _back_from(end: str, wanted: Wanted) -> Select[Any]:
@@ -89,10 +95,13 @@ def _back_from(end: str, wanted: Wanted) -> Select[Any]:
 
 
 async def _before(db: AsyncConnection, child: Row) -> str | None:
-    """The entry before one whose link is broken: what it names, what hashes to that name, or what makes it sound."""
+    """The entry before one whose link is broken, by hash: the one that it names, or that makes it sound."""
     near = or_(entries.c.id == child["parent"], entries.c.position == child["position"] - 1)
+    is_named_right = _is_sound(child)
     for row in (await db.execute(select(entries).where(near))).mappings():
-        if row["id"] == child["parent"] or _own_id(row) == child["parent"] or _is_sound(_relinked(child, row["id"])):
+        if is_named_right and child["parent"] in (row["id"], _own_id(row)):
+            return str(row["id"])
+        if not is_named_right and _is_sound(_relinked(child, row["id"])):
             return str(row["id"])
     return None
 
@@ -160,17 +169,20 @@ async def release(db: AsyncConnection, end: str | None) -> Removed:
     # Children first: a parent that is still named cannot be deleted.
     each = delete(entries).where(entries.c.id == bindparam("gone"))
     await db.execute(each, [{"gone": row.id} for row in found])
-    unused = delete(contents).where(contents.c.digest == bindparam("gone"), ~_used())
-    removed = await db.execute(unused, [{"gone": digest} for digest in sorted({row.digest for row in found})])
+    orphaned = delete(contents).where(contents.c.digest == bindparam("gone"), ~_used())
+    removed = await db.execute(orphaned, [{"gone": digest} for digest in sorted({row.digest for row in found})])
     return Removed(entries=len(found), contents=removed.rowcount)
 
 
-def ends_of_nothing() -> Select[Any]:
-    """Entries that nothing leads to: damage leaves them behind, where a line broke before it was deleted."""
-    return select(entries.c.id).where(~_child(), ~_named())
+def unreached() -> Select[Any]:
+    """Entries that no session and no branch leads to: what damage has cut off."""
+    ends = select(sessions.c.entry.label("id")).where(sessions.c.entry.is_not(None)).union(select(branches.c.entry))
+    reached = select(ends.subquery().c.id).cte("reached", recursive=True)
+    older = select(entries.c.parent).join(reached, entries.c.id == reached.c.id).where(entries.c.parent.is_not(None))
+    return select(entries.c.id).where(entries.c.id.not_in(select(reached.union(older).c.id)))
 
 
-def contents_of_nothing() -> Select[Any]:
+def unused() -> Select[Any]:
     """Contents that no entry has."""
     return select(contents.c.digest).where(~_used())
 

@@ -18,6 +18,8 @@ Row = Mapping[Any, Any]
 """A row of a table, by the names of its columns."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST = 253_402_300_799_999_999
+"""The last microsecond that a datetime can say; a damaged time is held to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def micros(time: datetime) -> int:
 
 def moment(stored: int) -> datetime:
     """A time as it is given."""
-    return EPOCH + timedelta(microseconds=stored)
+    return EPOCH + timedelta(microseconds=max(0, min(stored, LAST)))
 
 
 def chained(parent: str | None, position: int, new: Sequence[New], now: int) -> Rows:
@@ -213,10 +215,12 @@ def link_fault(row: Row) -> str | None:
     return None if found == row["id"] else f"entry {row['position']} is damaged: it hashes to {found[:12]}"
 
 
-def body_fault(digest: str, body: bytes | None) -> str | None:
+def body_fault(digest: str, body: object) -> str | None:
     """What is wrong with a content by its hash."""
     if body is None:
         return "the content is missing"
+    if not isinstance(body, bytes):
+        return f"the content is damaged: it is {type(body).__name__}, not bytes"
     found = digest_of(body)
     return None if found == digest else f"the content of {len(body)} bytes is damaged: it hashes to {found[:12]}"
 

@@ -51,7 +51,8 @@ sessions = Table(
     "longturn_sessions",
     METADATA,
     Column("id", Text, primary_key=True),
-    Column("entry", Text, ForeignKey("longturn_entries.id"), index=True),
+    # Looked at when all is written: a session is moved first, so that a conflict is found before anything is.
+    Column("entry", Text, ForeignKey("longturn_entries.id", deferrable=True, initially="DEFERRED"), index=True),
     Column("length", Integer, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("family", Text, nullable=False, index=True),

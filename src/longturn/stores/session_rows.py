@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from longturn.core.meter import Charge, Usage
 from longturn.errors import SessionConflict, StoreError
-from longturn.stores.lines import release
+from longturn.stores.lines import Wanted, read, release
 from longturn.stores.records import Head, Removed, Row, encoded
 from longturn.stores.schema import branches, charges, entries, sessions
 
@@ -92,8 +92,10 @@ async def deleted(db: AsyncConnection, session: str) -> Removed:
     for subagent in (await db.execute(working)).scalars().all():
         removed += await deleted(db, subagent)
     left = (await db.execute(select(branches.c.entry).where(branches.c.session == session))).scalars().all()
+    # Where damage has cut the line, its parts go one by one.
+    ends = [end for tip in (row["entry"], *left) for end in (await read(db, tip, Wanted(kinds=()))).ends]
     await db.execute(delete(sessions).where(sessions.c.id == session))
-    for end in (row["entry"], *left):
+    for end in ends:
         removed += await release(db, end)
     if not await db.scalar(select(sessions.c.id).where(sessions.c.family == row["family"]).limit(1)):
         await db.execute(delete(charges).where(charges.c.family == row["family"]))

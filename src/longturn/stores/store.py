@@ -1,4 +1,4 @@
-"""Sessions in a database: opened, forked, appended to, read back, deleted; what an entry says is the caller's matter."""
+"""Sessions in a database: opened, forked, appended to, read, deleted; what an entry says is the caller's matter."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from longturn.core.meter import Charge
 from longturn.errors import SessionConflict, StoreError
 from longturn.stores import lines
-from longturn.stores.databases import Database, opened
+from longturn.stores.databases import Database, opened, unbroken
 from longturn.stores.records import Entry, Head, Log, New, Problem, Removed, chained, head_of, micros, named
-from longturn.stores.schema import charges, contents, sessions
+from longturn.stores.schema import charges, contents, entries, sessions
 from longturn.stores.session_rows import charge, charge_of, conflict, deleted, find, info_of, place, stored
 from longturn.stores.verify import problems_of
 
@@ -47,8 +47,8 @@ class Store:
         return cls(await opened(where), clock)
 
     async def close(self) -> None:
-        """Close its connections."""
-        await self.database.engine.dispose()
+        """Close its connections, once the calls that run have ended."""
+        await self.database.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,6 +58,7 @@ class Store:
     ) -> None:
         await self.close()
 
+    @unbroken
     async def create(
         self,
         session: str,
@@ -78,6 +79,7 @@ class Store:
             row |= {"family": uuid4().hex, "charge": None, "scope": scope, "title": title}
             return await self._created(db, session, {**row, "info": info_of(info or {})})
 
+    @unbroken
     async def fork(self, source: str, session: str, *, at: str | None = None, title: str | None = None) -> Head:
         """A new session that shares the entries of `source` up to `at` (None: all), its info, and what they have cost.
 
@@ -97,17 +99,19 @@ class Store:
     async def _created(self, db: AsyncConnection, session: str, row: Mapping[str, Any]) -> Head:
         now = micros(self.clock())
         new = {**row, "id": named(session, "the name of a session"), "revision": 0, "created": now, "updated": now}
-        once = self.database.insert(sessions).on_conflict_do_nothing(index_elements=["id"])
-        if not (await db.execute(once, new)).rowcount:
+        once = self.database.insert(sessions).on_conflict_do_nothing(index_elements=["id"]).returning(sessions.c.id)
+        if (await db.execute(once, new)).one_or_none() is None:
             raise SessionConflict(f"there is a session {session!r} already: open it, or choose another name")
         return head_of(new)
 
+    @unbroken
     async def head(self, session: str) -> Head | None:
         """A session as it stands now; None where there is none of that name."""
         async with self.database.reading() as db:
             row = await find(db, session)
         return None if row is None else head_of(row)
 
+    @unbroken
     async def append(
         self,
         head: Head,
@@ -135,14 +139,15 @@ class Store:
         is_here = sessions.c.id == head.session, sessions.c.revision == head.revision
         step = update(sessions).where(*is_here, sessions.c.entry.is_not_distinct_from(head.entry))
         async with self.database.writing() as db:
-            await lines.record(self.database, db, rows)
             row = (await db.execute(step.values(moved).returning(sessions))).mappings().one_or_none()
             if row is None:
                 raise await conflict(db, head)
+            await lines.record(self.database, db, rows)
             if charges:
                 await charge(db, row["family"], length, charges, now)
         return head_of(row)
 
+    @unbroken
     async def read(
         self,
         session: str,
@@ -164,6 +169,7 @@ class Store:
             raise StoreError(f"session {session!r} has no entry {since!r}: read it without `since`")
         return Log(head, line.entries, line.problems)
 
+    @unbroken
     async def find(self, session: str, key: str, *, kind: str = "result") -> Entry | None:
         """The newest entry of that kind and key, such as a tool's whole result by its call id (B14); None for none."""
         async with self.database.reading() as db:
@@ -171,6 +177,7 @@ class Store:
             line = await lines.read(db, head.entry, lines.Wanted((kind,), key, last=1))
         return line.entries[-1] if line.entries else None
 
+    @unbroken
     async def charges(self, session: str) -> list[Charge]:
         """What a session and its forks have spent, all branches; `longturn.core.meter.branch` picks out one (S13).
 
@@ -182,6 +189,7 @@ class Store:
             await stored(db, session)
             return [charge_of(row) for row in (await db.execute(query)).mappings()]
 
+    @unbroken
     async def sessions(
         self, *, limit: int | None = None, scope: str | None = None, parent: str | None = None
     ) -> list[Head]:
@@ -194,6 +202,7 @@ class Store:
         async with self.database.reading() as db:
             return [head_of(row) for row in (await db.execute(query)).mappings()]
 
+    @unbroken
     async def delete(self, session: str) -> Removed:
         """Delete a session and its subagents; what its forks or other sessions share stays. Gives what was deleted.
 
@@ -204,8 +213,9 @@ class Store:
         await self.database.clean()
         return removed
 
+    @unbroken
     async def expire(self, older_than: timedelta) -> Removed:
-        """Delete the sessions that were last written longer ago, as `delete` does, and what damage left unreachable.
+        """Delete the sessions that were last written longer ago, as `delete` does.
 
         A subagent lives as long as its parent.
         """
@@ -215,12 +225,20 @@ class Store:
         async with self.database.writing(alone=True) as db:
             for session in (await db.execute(old)).scalars().all():
                 removed += await deleted(db, session)
-            for end in (await db.execute(lines.ends_of_nothing())).scalars().all():
-                removed += await lines.release(db, end)
-            unused = await db.execute(delete(contents).where(contents.c.digest.in_(lines.contents_of_nothing())))
-            removed += Removed(contents=unused.rowcount)
         await self.database.clean()
         return removed
+
+    @unbroken
+    async def sweep(self) -> Removed:
+        """Delete what no session leads to any more. There is such a thing only where damage has cut a log.
+
+        `read` finds some of it again by its hash, so do this when `verify` has been looked at, and all is salvaged.
+        """
+        async with self.database.writing(alone=True) as db:
+            gone = await db.execute(delete(entries).where(entries.c.id.in_(lines.unreached())))
+            unused = await db.execute(delete(contents).where(contents.c.digest.in_(lines.unused())))
+        await self.database.clean()
+        return Removed(0, gone.rowcount, unused.rowcount)
 
     async def verify(self, session: str | None = None) -> list[Problem]:
         """Hash everything again, or what one session has, and check every link; no problem is an empty list."""

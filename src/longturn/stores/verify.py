@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from longturn.errors import StoreError
 from longturn.stores.databases import Database
-from longturn.stores.lines import contents_of_nothing, ends_of_nothing
+from longturn.stores.lines import unreached, unused
 from longturn.stores.records import Problem, body_fault, decoded_info, link_fault
 from longturn.stores.schema import contents, entries, sessions
 
@@ -74,7 +74,6 @@ async def _sessions(db: AsyncConnection) -> AsyncIterator[Problem]:
 
 
 async def _left_over(db: AsyncConnection) -> list[Problem]:
-    text = "nothing leads to it any more: expire() deletes it"
-    ends = (await db.execute(ends_of_nothing())).scalars().all()
-    unused = (await db.execute(contents_of_nothing())).scalars().all()
-    return [Problem("entry", end, text) for end in ends] + [Problem("content", digest, text) for digest in unused]
+    text = "no session leads to it any more: sweep() would delete it"
+    cut_off = [Problem("entry", entry, text) for entry in (await db.execute(unreached())).scalars()]
+    return cut_off + [Problem("content", digest, text) for digest in (await db.execute(unused())).scalars()]

@@ -60,7 +60,9 @@ def _sessions() -> None:
     op.create_table(
         "longturn_sessions",
         sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("entry", sa.Text, sa.ForeignKey("longturn_entries.id"), index=True),
+        sa.Column(
+            "entry", sa.Text, sa.ForeignKey("longturn_entries.id", deferrable=True, initially="DEFERRED"), index=True
+        ),
         sa.Column("length", sa.Integer, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.Column("family", sa.Text, nullable=False, index=True),
