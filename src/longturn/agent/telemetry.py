@@ -13,6 +13,7 @@ from opentelemetry import baggage, metrics, trace
 from opentelemetry.metrics import Counter, Histogram, Meter
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
+from longturn.agent.subagents import FromSubagent
 from longturn.agent.words import (
     AgentEvent,
     ConversationTooLong,
@@ -82,8 +83,8 @@ def telemetry(
     usage: bool = False,
     tracer_provider: trace.TracerProvider | None = None,
     meter_provider: metrics.MeterProvider | None = None,
-) -> Callable[[AgentEvent], None]:
-    """An observer for `LongTurn` and `Fitter`, that makes spans and metrics of what it is told (H28).
+) -> Callable[[AgentEvent | FromSubagent], None]:
+    """An observer for `LongTurn`, `Session` and `Fitter`, that makes spans and metrics of what it is told (H28).
 
     Spans: `longturn.fit`, `longturn.summarize`, `longturn.recover` and one for each kind of cut (`CUTS`), below the
     span that is current, such as Pydantic AI's own.
@@ -132,7 +133,7 @@ class _Telemetry:
     tracer: Tracer
     instruments: _Instruments
 
-    def __call__(self, event: AgentEvent) -> None:
+    def __call__(self, event: AgentEvent | FromSubagent) -> None:
         match event:
             case RequestFitted():
                 self._fitted(event)
@@ -151,6 +152,8 @@ class _Telemetry:
                 self._ended("summaries_stopped", _numbers(event))
             case UsageReported():
                 self._used(event)
+            case FromSubagent():
+                self(event.event)
             case _ if type(event) in CUTS:
                 self._cut(event)
 
