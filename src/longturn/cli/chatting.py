@@ -1,6 +1,7 @@
 """The loop of `longturn chat`: a prompt with the gauge in it on a terminal, lines of standard input elsewhere."""
 
 import asyncio
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ _ESCAPE = re.compile(r"(\x1b\[[0-9;]*m)")
 
 def chat(options: Options) -> int:
     """Talk until the input ends; gives the exit status. Raises LongturnError for what keeps it from beginning."""
+    # Pydantic AI greets with a banner on a terminal, in the middle of the first answer.
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
     with asyncio.Runner() as runner:
         store = runner.run(Store.open(options.store))
         try:
@@ -90,7 +93,7 @@ def _at_terminal(talk: Talk) -> int:
         except LongturnError as error:
             talk.aside.print(screens.printable(f"{error}"), style="red")
     if talk.session is not None:
-        talk.tell(f"Kept: longturn chat --session {talk.session.id}")
+        talk.tell(f"Kept; --session {talk.session.id} goes on with it.")
     return 0
 
 

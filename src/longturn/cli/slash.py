@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from longturn.cli.gauge import dollars, show_gauge
 from longturn.cli.outputs import strict_json, write
-from longturn.cli.screens import number_of, printable, table
+from longturn.cli.screens import NARROW, number_of, printable, table
 from longturn.cli.sizes import tokens_of
 from longturn.cli.talk import Talk, new_name
 from longturn.cli.transcripts import chat_messages
@@ -106,9 +106,11 @@ def _export(talk: Talk, rest: str) -> None:
 
 
 def _help(talk: Talk, _rest: str) -> None:
+    is_wide = talk.screen.width >= NARROW
     for name, command in COMMANDS.items():
-        talk.screen.print(f"/{name} {command.takes}".ljust(18) + command.means)
-    talk.screen.print("Ctrl-C stops an answer, Ctrl-D ends the chat. // at the start sends a line that begins with /.")
+        typed = f"/{name} {command.takes}".rstrip()
+        talk.screen.print(f"{typed:<21}{command.means}" if is_wide else f"{typed}\n  {command.means}")
+    talk.screen.print("Ctrl-C stops an answer, Ctrl-D ends the chat. A line that begins with // is sent with one /.")
 
 
 def _quit(talk: Talk, _rest: str) -> None:

@@ -121,6 +121,8 @@ class Talk:
                     self._show(writer, event)
         finally:
             writer.end()
+            if self.aside is self.screen:
+                self.screen.print()
 
     def _show(self, writer: Writer, event: object) -> None:
         match event:
