@@ -23,7 +23,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext, Tool, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from longturn.agent.capability import LongTurn
 from longturn.agent.conversation import Conversation
@@ -174,12 +174,11 @@ def _stored(part: ToolReturnPart) -> ToolReturnPart:
     """A result as it comes back from a store, so that windows before and after a restart are equal (L9)."""
     if isinstance(part.content, str):
         return part
-    message = ModelRequest([part])
     try:
-        read = MESSAGE.validate_python(MESSAGE.dump_python(message, mode="json"))
+        read = MESSAGE.validate_python(MESSAGE.dump_python(ModelRequest([part]), mode="json", warnings="none"))
     except PydanticSerializationError:
-        # Pydantic AI says what is wrong with it, to whoever wrote the tool.
-        return part
+        # Bytes that are no text, or objects of the tool's own: Pydantic AI would end the run over them.
+        return replace(part, content=to_jsonable_python(part.content, bytes_mode="base64", serialize_unknown=True))
     found = read.parts[0]
     assert isinstance(found, ToolReturnPart)
     return found

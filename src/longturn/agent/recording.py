@@ -5,6 +5,7 @@ What is written, and when, is decided by `recorder` and `session`; this knows on
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -105,9 +106,9 @@ class Recording:
     # --- What is to be recorded --------------------------------------------------------------------------------------
 
     def take(self, messages: Iterable[ModelMessage]) -> None:
-        """Messages that arrived."""
+        """Messages that arrived; what becomes of the run's own objects later is not recorded."""
         for message in messages:
-            self.transcript.append(message)
+            self.transcript.append(copy(message))
             self._waiting.append(New("message", message_body(message)))
 
     def keep(self, kind: Literal["event", "result"], body: object, key: str = "") -> None:
