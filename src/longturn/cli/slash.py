@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import get_args
 
 from longturn.cli.gauge import dollars, show_gauge
 from longturn.cli.outputs import strict_json, write
-from longturn.cli.screens import NARROW, number_of, printable, table
+from longturn.cli.screens import NARROW, number_of, printable
 from longturn.cli.sizes import tokens_of
 from longturn.cli.talk import Talk, new_name
 from longturn.cli.transcripts import chat_messages
-from longturn.core.meter import Totals
+from longturn.core.meter import Kind, Totals
 from longturn.errors import ConfigError
 from longturn.stores.conversations import message_body
 from longturn.summaries import Compaction
+
+KINDS = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +69,19 @@ def _meter(talk: Talk, _rest: str) -> None:
         inside = ", ".join(f"{name} {getattr(snapshot, name):,}" for name in parts if getattr(snapshot, name))
         window = "unknown" if snapshot.window is None else f"{snapshot.window:,}"
         screen.print(f"window {window}, budget {snapshot.budget:,}, in it: {inside}", style="dim")
-    rows = [[kind, *_counts(getattr(meter.spend, kind))] for kind in ("call", "summary", "subagent", "failed")]
-    spent = [row for row in rows if row[1] != "0"]
-    if spent:
-        table(screen, ("spent on", "calls", "read", "cached", "written", "cost"), spent)
+    for kind in KINDS:
+        totals: Totals = getattr(meter.spend, kind)
+        if totals.calls:
+            screen.print(f"{kind}: {_spent(totals)}", style="dim")
     if talk.session is not None:
         screen.print(printable(f"session {talk.session.id}"), style="dim")
 
 
-def _counts(totals: Totals) -> list[str]:
-    numbers = (totals.calls, totals.input_tokens, totals.cached_tokens, totals.output_tokens)
-    return [*(f"{number:,}" for number in numbers), dollars(totals)]
+def _spent(totals: Totals) -> str:
+    read = f"{totals.input_tokens:,} tokens read" + (
+        f" ({totals.cached_tokens:,} cached)" if totals.cached_tokens else ""
+    )
+    return f"{number_of(totals.calls, 'time')}, {read}, {totals.output_tokens:,} written, {dollars(totals)}"
 
 
 def _trim(talk: Talk, rest: str) -> None:

@@ -17,9 +17,11 @@ from pydantic_ai.settings import ModelSettings
 
 from longturn.agent.local import WINDOW, serving
 from longturn.agent.session import Answered, Session
+from longturn.agent.words import RequestFitted
 from longturn.cli.notices import notice
 from longturn.cli.screens import printable
 from longturn.cli.wrapping import Writer
+from longturn.core.events import HistoryTrimmed
 from longturn.core.meter import Meter
 from longturn.errors import ConfigError, LongturnError
 from longturn.stores import Head, Store
@@ -59,7 +61,11 @@ class Answerer:
 
 @dataclass(slots=True)
 class Talk:
-    """A conversation that is going on. session: None until something was said. aside: where notices go."""
+    """A conversation that is going on.
+
+    session: None until something was said. aside: where notices go. left_out: how many messages the last window was
+    smaller than the transcript.
+    """
 
     options: Options
     answerer: Answerer
@@ -70,6 +76,7 @@ class Talk:
     aside: "Console"
     budget: int | None
     session: Session[str] | None = None
+    left_out: int = 0
     is_over: bool = False
 
     @property
@@ -132,13 +139,27 @@ class Talk:
             case FunctionToolCallEvent():
                 writer.end()
                 self.tell(f"({event.part.tool_name})")
+            case RequestFitted():
+                self._count(writer, event.messages_before, event.messages_after)
             case Answered():
                 if not writer.said.rstrip().endswith(str(event.output).rstrip()):
                     writer.write(str(event.output))
             case _ if words := notice(event):
-                writer.end()
-                self.tell(words)
-                writer.wait()
+                self._aside(writer, words)
+                if isinstance(event, HistoryTrimmed):
+                    self.left_out = -1
+
+    def _count(self, writer: Writer, before: int, after: int) -> None:
+        """Say how much is left out where it changed and no event said so: after a restart, or with a new budget."""
+        left_out = max(0, before - after)
+        if left_out > 0 and self.left_out not in (-1, left_out):
+            self._aside(writer, f"{after} of {before} messages are sent. The transcript stays whole.")
+        self.left_out = left_out
+
+    def _aside(self, writer: Writer, words: str) -> None:
+        writer.end()
+        self.tell(words)
+        writer.wait()
 
 
 def new_name() -> str:
