@@ -5,7 +5,9 @@ import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import aiosqlite  # noqa: F401  (imported before a fork, as SQLAlchemy would after it)
@@ -163,6 +165,17 @@ class _Steps:
                 value = yield future
             except BaseException as raised:  # noqa: BLE001  # it is the coroutine's
                 error = raised
+
+
+def started(target: Callable[..., None], *args: object) -> tuple[BaseProcess, Connection]:
+    """A child that runs `target(*args, told)`, and what it tells; importing all this takes seconds, so once."""
+    warm = get_context("forkserver")
+    warm.set_forkserver_preload([__name__])
+    mine, its = warm.Pipe(duplex=False)
+    child = warm.Process(target=target, args=(*args, its), daemon=True)
+    child.start()
+    its.close()
+    return child, mine
 
 
 def work_on(where: str, told: Connection) -> None:
