@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse
@@ -12,7 +13,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from longturn.agent.belt import with_belt
 from longturn.agent.messages import DIALECT, is_standing
-from longturn.agent.words import AgentEvent, ConversationTooLong, Observer, OverflowMet, UsageReported
+from longturn.agent.words import AgentEvent, ConversationTooLong, Observer, OverflowMet, RequestFitted, UsageReported
 from longturn.core.events import Event, SummariesStopped, SummaryCompleted, SummaryStarted
 from longturn.core.meter import Kind, Meter, Usage
 from longturn.core.policy import Budget, Policy
@@ -141,6 +142,7 @@ class Conversation:
     async def fit(self, asked: Asked) -> Fitted:
         """The window for a call that is made now. Raises ContextWindowExceeded where none fits (H18)."""
         route = self.current = self._route(asked)
+        began = perf_counter()
         window = await route.fitter.fit_async(asked.messages, system=asked.instructions, tools=asked.tools)
         told = len(asked.messages), window.events
         if told != route.told:
@@ -148,6 +150,9 @@ class Conversation:
                 if not isinstance(event, _TOLD_AT_ONCE):
                     self.rules.tell(event)
         route.told = told
+        taken = perf_counter() - began
+        name, before, after = asked.model.model_id, len(asked.messages), len(window.messages)
+        self.rules.tell(RequestFitted(name, before, after, window.snapshot, taken))
         settings = with_belt(asked.model, asked.settings)
         if route.max_output is not None:
             settings = {**(settings or {}), "max_tokens": route.max_output}

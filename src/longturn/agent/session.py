@@ -1,7 +1,7 @@
 """`Session`: an agent's conversation that outlives its process; messages are durable before a call that needs them."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ from longturn.agent.recall import Recallable, listed, page_of, recalled
 from longturn.agent.recorder import Recorder, Seal
 from longturn.agent.recording import Recording
 from longturn.agent.subagents import FromSubagent, Subagents, delegating, name_of
-from longturn.agent.words import AgentEvent, Observer, UsageReported
+from longturn.agent.words import AgentEvent, Observer, RequestFitted, UsageReported
 from longturn.arguments import named_policy, whole
 from longturn.core.events import SummariesStopped, SummaryCompleted, SummaryDelta, SummaryStarted
 from longturn.core.meter import Meter
@@ -36,8 +36,16 @@ from longturn.summaries import Compaction, Summarize, notify
 
 Output = TypeVar("Output")
 
-# Summaries have their own entries and charges, and usage its charges; a delta is text.
-_KEPT_ELSEWHERE = (SummaryStarted, SummaryDelta, SummaryCompleted, SummariesStopped, UsageReported, FromSubagent)
+# Summaries have their own entries and charges, usage its charges, a window its route's state; a delta is text.
+_KEPT_ELSEWHERE = (
+    SummaryStarted,
+    SummaryDelta,
+    SummaryCompleted,
+    SummariesStopped,
+    UsageReported,
+    RequestFitted,
+    FromSubagent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +195,7 @@ class Session(Generic[Output]):
         finally:
             await _ended(task)
 
-    async def send(self, prompt: Prompt | None = None, **options: Any) -> AsyncIterator[SessionEvent]:
+    async def send(self, prompt: Prompt | None = None, **options: Any) -> AsyncGenerator[SessionEvent, None]:
         """The same as a stream: Pydantic AI's events, longturn's, and at last `Answered`.
 
         Whoever leaves it early closes it (`contextlib.aclosing`), which cancels the turn.
