@@ -40,6 +40,7 @@ bench: $(VENV)/.bench $(VENV)/.weights
 	$(PY) -m benchmarks.sweep ../shared/data/transcripts --write
 	$(PY) -m benchmarks.survival
 	$(PY) -m benchmarks.survival --llama
+	$(PY) -m benchmarks.subagents_llama --json $(BENCH)/subagents.json
 
 docs: $(VENV)/.docs
 	$(PY) -m properdocs build --strict

@@ -1,7 +1,7 @@
 """`Session`: an agent's conversation that outlives its process; messages are durable before a call that needs them."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -187,7 +187,7 @@ class Session(Generic[Output]):
         finally:
             await _ended(task)
 
-    async def send(self, prompt: Prompt | None = None, **options: Any) -> AsyncIterator[SessionEvent]:
+    async def send(self, prompt: Prompt | None = None, **options: Any) -> AsyncGenerator[SessionEvent, None]:
         """The same as a stream: Pydantic AI's events, longturn's, and at last `Answered`.
 
         Whoever leaves it early closes it (`contextlib.aclosing`), which cancels the turn.
