@@ -27,6 +27,8 @@ LEAST_OUTPUT = 256
 """An output limit is not lowered below this many tokens; the history is shortened instead."""
 
 ByModel = Callable[[Model], Any]
+Key = tuple[str, str | None, int | None]
+"""Of a route: the model's id, its address, and the request's own output limit."""
 
 _log = logging.getLogger("longturn")
 # Those are told as they happen, by the fitter itself.
@@ -101,27 +103,22 @@ class Route:
     refusals: int = 0
     told: tuple[int, tuple[Event, ...]] = (0, ())
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """What a later process needs besides the messages to make the same windows, as JSON data (L9)."""
-        return {**self.fitter.dump(measured=False), "max_output": self.max_output}
-
 
 @dataclass(slots=True)
 class Conversation:
     """The routes of one conversation.
 
-    routes: by what tells them apart, the one that was used last at the end. current: the route of the request that is
-    under way. spent: the run's own usage, to which summaries are added. busy: a run is on it. saved: the `Route.state`
-    of an earlier process, by the route's name.
+    routes: the one that was used last at the end. current: the one of the request that is under way. dumped: what
+    another process knew of routes that were not taken here yet. spent: the run's own usage, to which summaries are
+    added. busy: a run is on it.
     """
 
     rules: Rules
-    routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    routes: dict[Key, Route] = field(default_factory=dict)
     current: Route | None = None
+    dumped: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     spent: RunUsage | None = None
     busy: bool = False
-    saved: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     async def compact(self, asked: Asked) -> Compaction:
         """Summarize now, on request (S10)."""
@@ -130,11 +127,6 @@ class Conversation:
             return await route.fitter.compact_async(asked.messages)
         finally:
             self.current = None
-
-    @property
-    def states(self) -> dict[str, dict[str, Any]]:
-        """The `Route.state` of every route by its name, which is the same in every process."""
-        return {route_name(key): route.state for key, route in self.routes.items()}
 
     async def fit(self, asked: Asked) -> Fitted:
         """The window for a call that is made now. Raises ContextWindowExceeded where none fits (H18)."""
@@ -195,16 +187,32 @@ class Conversation:
         """What was seen and spent, by model (S12-S14); of several routes to one model, of the last."""
         return {route.asked.model.model_id: route.fitter.meter for route in self.routes.values()}
 
+    def dump(self, *, measured: bool = True) -> dict[str, Any]:
+        """What a later process needs to make the same windows, as JSON data (L9); `measured` as for `Fitter.dump`."""
+        routes = [
+            {"key": list(key), "max_output": route.max_output, "fitter": route.fitter.dump(measured=measured)}
+            for key, route in self.routes.items()
+        ]
+        return {"routes": routes}
+
+    def load(self, dumped: Mapping[str, Any]) -> "Conversation":
+        """Take up what another process dumped, with the same rules; itself."""
+        for route in dumped.get("routes", ()):
+            model, address, max_output = route["key"]
+            self.dumped[model, address, max_output] = route
+        return self
+
     def _route(self, asked: Asked) -> Route:
         model = asked.model
         key = (model.model_id, model.base_url, asked.max_output)
         route = self.routes.pop(key, None)
         if route is None:
             route = self._new_route(asked)
-            saved = self.saved.get(route_name(key))
-            if saved:
-                route.fitter.load({**route.fitter.dump(), **saved})
-                route.max_output = saved.get("max_output")
+            known = self.dumped.pop(key, None)
+            if known is not None:
+                route.max_output = known["max_output"]
+                # A dump may leave out what a new fitter knows as well.
+                route.fitter.load({**route.fitter.dump(), **known["fitter"]})
         self.routes[key] = route
         route.asked = asked
         return route
@@ -225,11 +233,6 @@ class Conversation:
             observer=rules.tell,
         )
         return Route(fitter, window, asked)
-
-
-def route_name(key: tuple[object, ...]) -> str:
-    """The name of a route in a store."""
-    return " ".join(map(str, key))
 
 
 def usage_of(usage: RequestUsage) -> Usage:

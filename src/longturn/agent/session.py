@@ -76,7 +76,7 @@ class Session(Generic[Output]):
         self._observers = settings.observers
         self._longturn: LongTurn[Any] = LongTurn(observer=self._told, **settings.capability)
         self._conversation = self._longturn.conversation(self.id)
-        self._conversation.saved = recording.states
+        self._conversation.load(recording.dump())
         self._listen: Callable[[Any], object] | None = None
         self._task: asyncio.Task[AgentRunResult[Output]] | None = None
         self._token = CancellationToken()
@@ -241,7 +241,7 @@ class Session(Generic[Output]):
         else:
             asked = replace(last.asked, messages=messages)
         compaction = await self._conversation.compact(asked)
-        self._recording.note(self._conversation.states)
+        self._recording.note(self._conversation.dump(measured=False))
         await self._recording.flush()
         return compaction
 
