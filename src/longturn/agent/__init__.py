@@ -10,6 +10,7 @@ from longturn.agent.words import (
     LimitReached,
     Observer,
     OverflowMet,
+    RequestFitted,
     UsageReported,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "LongTurn",
     "Observer",
     "OverflowMet",
+    "RequestFitted",
     "UsageReported",
 ]

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse
@@ -12,7 +13,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from longturn.agent.belt import with_belt
 from longturn.agent.messages import DIALECT, is_standing
-from longturn.agent.words import AgentEvent, ConversationTooLong, Observer, OverflowMet, UsageReported
+from longturn.agent.words import AgentEvent, ConversationTooLong, Observer, OverflowMet, RequestFitted, UsageReported
 from longturn.core.events import Event, SummariesStopped, SummaryCompleted, SummaryStarted
 from longturn.core.meter import Kind, Meter, Usage
 from longturn.core.policy import Budget, Policy
@@ -103,22 +104,27 @@ class Route:
     refusals: int = 0
     told: tuple[int, tuple[Event, ...]] = (0, ())
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a later process needs besides the messages to make the same windows, as JSON data (L9)."""
+        return {**self.fitter.dump(measured=False), "max_output": self.max_output}
+
 
 @dataclass(slots=True)
 class Conversation:
     """The routes of one conversation.
 
-    routes: the one that was used last at the end. current: the one of the request that is under way. dumped: what
-    another process knew of routes that were not taken here yet. spent: the run's own usage, to which summaries are
-    added. busy: a run is on it.
+    routes: by what tells them apart, the one that was used last at the end. current: the route of the request that is
+    under way. spent: the run's own usage, to which summaries are added. busy: a run is on it. saved: the `Route.state`
+    of an earlier process, by the route's name.
     """
 
     rules: Rules
     routes: dict[Key, Route] = field(default_factory=dict)
     current: Route | None = None
-    dumped: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     spent: RunUsage | None = None
     busy: bool = False
+    saved: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     async def compact(self, asked: Asked) -> Compaction:
         """Summarize now, on request (S10)."""
@@ -128,9 +134,15 @@ class Conversation:
         finally:
             self.current = None
 
+    @property
+    def states(self) -> dict[str, dict[str, Any]]:
+        """The `Route.state` of every route by its name, which is the same in every process."""
+        return {route_name(key): route.state for key, route in self.routes.items()}
+
     async def fit(self, asked: Asked) -> Fitted:
         """The window for a call that is made now. Raises ContextWindowExceeded where none fits (H18)."""
         route = self.current = self._route(asked)
+        began = perf_counter()
         window = await route.fitter.fit_async(asked.messages, system=asked.instructions, tools=asked.tools)
         told = len(asked.messages), window.events
         if told != route.told:
@@ -138,6 +150,9 @@ class Conversation:
                 if not isinstance(event, _TOLD_AT_ONCE):
                     self.rules.tell(event)
         route.told = told
+        taken = perf_counter() - began
+        name, before, after = asked.model.model_id, len(asked.messages), len(window.messages)
+        self.rules.tell(RequestFitted(name, before, after, window.snapshot, taken))
         settings = with_belt(asked.model, asked.settings)
         if route.max_output is not None:
             settings = {**(settings or {}), "max_tokens": route.max_output}
@@ -187,32 +202,16 @@ class Conversation:
         """What was seen and spent, by model (S12-S14); of several routes to one model, of the last."""
         return {route.asked.model.model_id: route.fitter.meter for route in self.routes.values()}
 
-    def dump(self, *, measured: bool = True) -> dict[str, Any]:
-        """What a later process needs to make the same windows, as JSON data (L9); `measured` as for `Fitter.dump`."""
-        routes = [
-            {"key": list(key), "max_output": route.max_output, "fitter": route.fitter.dump(measured=measured)}
-            for key, route in self.routes.items()
-        ]
-        return {"routes": routes}
-
-    def load(self, dumped: Mapping[str, Any]) -> "Conversation":
-        """Take up what another process dumped, with the same rules; itself."""
-        for route in dumped.get("routes", ()):
-            model, address, max_output = route["key"]
-            self.dumped[model, address, max_output] = route
-        return self
-
     def _route(self, asked: Asked) -> Route:
         model = asked.model
         key = (model.model_id, model.base_url, asked.max_output)
         route = self.routes.pop(key, None)
         if route is None:
             route = self._new_route(asked)
-            known = self.dumped.pop(key, None)
-            if known is not None:
-                route.max_output = known["max_output"]
-                # A dump may leave out what a new fitter knows as well.
-                route.fitter.load({**route.fitter.dump(), **known["fitter"]})
+            saved = self.saved.get(route_name(key))
+            if saved:
+                route.fitter.load({**route.fitter.dump(), **saved})
+                route.max_output = saved.get("max_output")
         self.routes[key] = route
         route.asked = asked
         return route
@@ -233,6 +232,11 @@ class Conversation:
             observer=rules.tell,
         )
         return Route(fitter, window, asked)
+
+
+def route_name(key: tuple[object, ...]) -> str:
+    """The name of a route in a store."""
+    return " ".join(map(str, key))
 
 
 def usage_of(usage: RequestUsage) -> Usage:

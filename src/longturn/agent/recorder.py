@@ -132,7 +132,7 @@ class Recorder(AbstractCapability[Any]):
 
     async def seal(self) -> None:
         """Record what waits, and what the routes have learnt."""
-        self._recording.note(self._conversation.dump(measured=False))
+        self._recording.note(self._conversation.states)
         await self._recording.flush()
 
     def _fresh(self, message: ModelMessage) -> ModelMessage | None:

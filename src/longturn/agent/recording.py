@@ -4,7 +4,6 @@ What is written, and when, is decided by `recorder` and `session`; this knows on
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Literal
@@ -131,14 +130,12 @@ class Recording:
         self.meter = self.meter.plus(charge.usage, charge.kind, charge.cost_usd)
         self.tell(charge)
 
-    def note(self, dumped: Mapping[str, Any]) -> None:
-        """What has changed in a `Conversation.dump` since it was last recorded; nothing twice."""
-        for each in dumped["routes"]:
-            route, state = json.dumps(each["key"]), each["fitter"]
+    def note(self, states: Mapping[str, State]) -> None:
+        """What has changed in the routes' states since they were last recorded; nothing twice."""
+        for route, state in states.items():
             known = self.states.setdefault(route, {})
             # What was spent has its own rows; the snapshot is what a gauge shows after a restart (S12).
-            meter = {name: state["meter"][name] for name in ("snapshot", "factor")}
-            now = {**state, "meter": meter, "max_output": each["max_output"]}
+            now = {**state, "meter": {name: state["meter"][name] for name in ("snapshot", "factor")}}
             moved: dict[Kind, State] = {"event": {name: now[name] for name in NUMBERS if now[name] != known.get(name)}}
             for name, kind in LISTS.items():
                 before = known.get(name, [])
@@ -148,14 +145,6 @@ class Recording:
                     known[name] = now[name]
             known |= {name: now[name] for name in NUMBERS}
             self._waiting += [New(kind, {"route": route, **body}) for kind, body in moved.items() if body]
-
-    def dump(self) -> dict[str, Any]:
-        """What was recorded of the routes, as `Conversation.load` takes it."""
-        routes = [
-            {"key": json.loads(route), "max_output": state.get("max_output"), "fitter": _fitter(state)}
-            for route, state in self.states.items()
-        ]
-        return {"routes": routes}
 
     # --- Writing -----------------------------------------------------------------------------------------------------
 
@@ -215,10 +204,6 @@ class Recording:
 def _name_of(charge: Charge) -> str:
     """The id under which a parent records what its subagent spent."""
     return f"subagent {charge.id}"
-
-
-def _fitter(state: State) -> State:
-    return {name: value for name, value in state.items() if name != "max_output"}
 
 
 def _shared(one: Sequence[object], other: Sequence[object]) -> int:

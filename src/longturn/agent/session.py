@@ -25,7 +25,7 @@ from longturn.agent.recall import Recallable, listed, page_of, recalled
 from longturn.agent.recorder import Recorder, Seal
 from longturn.agent.recording import Recording
 from longturn.agent.subagents import FromSubagent, Subagents, delegating, name_of
-from longturn.agent.words import AgentEvent, Observer, UsageReported
+from longturn.agent.words import AgentEvent, Observer, RequestFitted, UsageReported
 from longturn.arguments import named_policy, whole
 from longturn.core.events import SummariesStopped, SummaryCompleted, SummaryDelta, SummaryStarted
 from longturn.core.meter import Meter
@@ -36,8 +36,16 @@ from longturn.summaries import Compaction, Summarize, notify
 
 Output = TypeVar("Output")
 
-# Summaries have their own entries and charges, and usage its charges; a delta is text.
-_KEPT_ELSEWHERE = (SummaryStarted, SummaryDelta, SummaryCompleted, SummariesStopped, UsageReported, FromSubagent)
+# Summaries have their own entries and charges, usage its charges, a window its route's state; a delta is text.
+_KEPT_ELSEWHERE = (
+    SummaryStarted,
+    SummaryDelta,
+    SummaryCompleted,
+    SummariesStopped,
+    UsageReported,
+    RequestFitted,
+    FromSubagent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class Session(Generic[Output]):
         self._observers = settings.observers
         self._longturn: LongTurn[Any] = LongTurn(observer=self._told, **settings.capability)
         self._conversation = self._longturn.conversation(self.id)
-        self._conversation.load(recording.dump())
+        self._conversation.saved = recording.states
         self._listen: Callable[[Any], object] | None = None
         self._task: asyncio.Task[AgentRunResult[Output]] | None = None
         self._token = CancellationToken()
@@ -241,7 +249,7 @@ class Session(Generic[Output]):
         else:
             asked = replace(last.asked, messages=messages)
         compaction = await self._conversation.compact(asked)
-        self._recording.note(self._conversation.dump(measured=False))
+        self._recording.note(self._conversation.states)
         await self._recording.flush()
         return compaction
 

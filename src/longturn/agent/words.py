@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from longturn.core.events import Event
-from longturn.core.meter import Kind, Usage
+from longturn.core.meter import Kind, Snapshot, Usage
 
 TOO_LONG = (
     "This conversation is too long for the model to read at once. Please start a new chat for the next step; "
@@ -69,5 +69,20 @@ class UsageReported:
     kind: Kind
 
 
-AgentEvent = Event | ConversationTooLong | OverflowMet | LimitReached | UsageReported
+@dataclass(frozen=True, slots=True)
+class RequestFitted:
+    """A request was fitted, whether or not anything had to be changed; one for every try (S14).
+
+    messages_before, messages_after: Pydantic AI messages in the transcript and in the window. snapshot: how full the
+    window is, and with what. seconds: how long it took, a summary that was asked for included.
+    """
+
+    model: str
+    messages_before: int
+    messages_after: int
+    snapshot: Snapshot
+    seconds: float
+
+
+AgentEvent = Event | ConversationTooLong | OverflowMet | LimitReached | UsageReported | RequestFitted
 Observer = Callable[[AgentEvent], object]

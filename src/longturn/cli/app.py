@@ -14,7 +14,8 @@ from longturn.against.wire import Server
 from longturn.api import fit as fit_messages
 from longturn.api import fit_request
 from longturn.catalog import window_of
-from longturn.cli import config, replay_screens, screens
+from longturn.cli import config, replay_screens, screens, sessions
+from longturn.cli.chat import chat
 from longturn.cli.outputs import (
     html_page,
     inspection_json,
@@ -131,6 +132,8 @@ def longturn(
 
 
 app.add_typer(config.app)
+app.command(short_help="Talk to a model.")(chat)
+app.add_typer(sessions.app)
 
 
 @app.command(short_help="Shape a request, a list or a log so that it fits.")

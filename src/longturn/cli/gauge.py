@@ -88,13 +88,13 @@ def _left(snapshot: Snapshot) -> _Forms:
 
 
 def _cost(meter: Meter) -> _Forms:
-    ours, whole = _dollars(meter.spend.total), _dollars(meter.all_branches.total)
+    ours, whole = dollars(meter.spend.total), dollars(meter.all_branches.total)
     apart = f", {whole} over all branches" if meter.all_branches != meter.spend else ""
     return f"{ours} so far{apart}" if ours else apart.removeprefix(", "), ours, ours, ours, ""
 
 
-def _dollars(totals: Totals) -> str:
-    """A plus behind it says that there were calls whose price is not known."""
+def dollars(totals: Totals) -> str:
+    """What calls cost, "" for none; a plus behind it says that there were calls whose price is not known."""
     if not totals.calls:
         return ""
     cost = totals.cost_usd

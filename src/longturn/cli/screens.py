@@ -60,7 +60,12 @@ def is_terminal(*, stderr: bool = False) -> bool:
 
 def printable(text: str) -> str:
     """The text on one line, without anything that a terminal would obey."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    return harmless(" ".join(text.split()))
+
+
+def harmless(text: str) -> str:
+    """The text with its lines and tabs, without anything else that a terminal would obey; may be given in pieces."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text.replace("\r", ""))
 
 
 @contextmanager
@@ -125,7 +130,7 @@ def show_runs(screen: "Console", names: Sequence[str], inspections: Sequence[Ins
     more = f", the largest of {len(names)}" if len(names) > SHOWN else ""
     screen.print()
     screen.print(f"Runs{more} (--run shows one)", style="bold")
-    _table(screen, headings, rows)
+    table(screen, headings, rows)
 
 
 def show_report(screen: "Console", report: Report, notes: Sequence[str]) -> None:
@@ -170,7 +175,7 @@ def bar(share: float, room: int, encoding: str) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def _table(screen: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(screen: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns without lines; numbers stand to the right. On a terminal the last column ends where the line does."""
     from rich.cells import cell_len, set_cell_size
 
@@ -206,7 +211,7 @@ def _tools(screen: "Console", inspection: Inspection) -> None:
     more = f", the largest {SHOWN} of {len(inspection.by_tool)}" if len(inspection.by_tool) > SHOWN else ""
     screen.print()
     screen.print(f"By tool{more}", style="bold")
-    _table(screen, headings, rows)
+    table(screen, headings, rows)
 
 
 def _largest(screen: "Console", largest: Sequence[Large]) -> None:
@@ -221,7 +226,7 @@ def _largest(screen: "Console", largest: Sequence[Large]) -> None:
         rows.append([place, _grouped(large.tokens), what, *([large.begins] if is_wide else [])])
     screen.print()
     screen.print("Largest messages", style="bold")
-    _table(screen, ("message", "tokens", "what", *(("begins",) if is_wide else ())), rows)
+    table(screen, ("message", "tokens", "what", *(("begins",) if is_wide else ())), rows)
 
 
 def listed(screen: "Console", title: str, lines: Sequence[str], style: str = "") -> None:
