@@ -39,6 +39,9 @@ bench: $(VENV)/.bench $(VENV)/.weights
 	$(PY) -m benchmarks.against_llama --json $(BENCH)/against.json
 	$(PY) -m benchmarks.sweep ../shared/data/transcripts --write
 	$(PY) -m benchmarks.survival
+	$(PY) -m benchmarks.agent_overhead
+	$(PY) -m benchmarks.stores
+	$(PY) -m benchmarks.subagents_llama
 
 docs: $(VENV)/.docs
 	$(PY) -m properdocs build --strict

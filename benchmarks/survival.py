@@ -242,7 +242,7 @@ def sizes(measured: Mapping[str, list[Round]]) -> Iterator[str]:
 
 
 BY_A_MODEL = ("seeded", "updates in other words", "a ruling in a pasted log")
-"""The sessions that a real model is given: on two slow cores each takes minutes."""
+"""The sessions that a real model is given; on two slow cores an answer takes minutes."""
 COMPARED: Mapping[str, Callable[[], Compactor]] = {
     Checkpoints.name: Checkpoints,
     "semantic-checklist": SemanticChecklistCompactor,
@@ -317,11 +317,11 @@ def told_to(llama: Llama) -> Summarizer:
 
 
 def by_a_model(sessions: Mapping[str, Sequence[Session]]) -> dict[str, list[Round]]:
-    """The first session of each kind, in parts, with a small real model as the summarizer."""
+    """The first session of some kinds, in the kit's rounds, with a small real model as the summarizer."""
     policy = Policy(summarization=Summarization(retain_recent=Retain(turns=0), max_summary_tokens=ANSWER))
     with serving(WINDOW) as llama:
         model = Checkpoints(lambda _: told_to(llama), "SmolLM2", policy)
-        return {name: in_parts(model, sessions[name][0]) for name in BY_A_MODEL}
+        return {name: by_the_kit(model, sessions[name][0]) for name in BY_A_MODEL}
 
 
 def checkpoints(

@@ -1,6 +1,7 @@
 """An agent's recovery from a refusal for length (H24-H26), through the providers' own SDKs against a real server."""
 
 import asyncio
+import json
 import logging
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic_ai.models.fallback import FallbackModel
 from longturn.agent import TOO_LONG, ConversationTooLong, LongTurn, OverflowMet, UsageReported
 from longturn.agent.words import AgentEvent
 from longturn.core.events import HistoryTrimmed, ResultsCleared
-from tests.agents import CHAPTER, MODELS, reader, results
+from tests.agents import CHAPTER, MODELS, play, reader, results
 from tests.wires import Answer, Body, Refusal, Wire, chapters, serving
 
 WINDOW = 9_000
@@ -235,3 +236,24 @@ def test_limits_of_usage_still_hold_where_a_request_is_made_again() -> None:
         done = asyncio.run(run())
         assert done.usage.requests == 41
         assert len(wire.bodies) > 41
+
+
+# --- restarts ---
+
+
+def test_after_a_restart_the_next_window_is_the_one_it_would_have_been_l9() -> None:
+    """L9, B34: calibration, and what a refusal said, go with the dump."""
+    with serving(chapters(30), window=WINDOW) as wire:
+        before: LongTurn[None] = LongTurn(capacity=40_000, budget=32_000)
+        done = ask(reader(served(wire), before))
+        dumped = json.loads(json.dumps(before.dump(done.conversation_id)))
+        after: LongTurn[None] = LongTurn(capacity=40_000, budget=32_000)
+        after.load(done.conversation_id, dumped)
+        wire.script = chapters(0)
+        for capability in (before, after):
+            play(reader(served(wire), capability), "Go on.", message_history=done.all_messages())
+        assert wire.bodies[-1] == wire.bodies[-2]
+        assert after.meters(done.conversation_id) == before.meters(done.conversation_id)
+        # Without it the refusal is met again.
+        play(reader(served(wire), LongTurn(capacity=40_000, budget=32_000)), message_history=done.all_messages())
+        assert wire.statuses[-2:] == [400, 200]

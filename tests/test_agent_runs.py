@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent, ModelRequestNode, RunContext, UsageLimits
-from pydantic_ai.capabilities import AbstractCapability, Hooks
-from pydantic_ai.exceptions import RetryModelRequest, UsageLimitExceeded
+from pydantic_ai.capabilities import AbstractCapability, Hooks, ModelFallback
+from pydantic_ai.exceptions import ModelHTTPError, RetryModelRequest, UsageLimitExceeded
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -169,6 +169,32 @@ def test_a_model_that_a_hook_chooses_gets_a_window_of_its_own_h16() -> None:
     assert max(map(tokens, small.seen)) <= 5_000 < max(map(tokens, large.seen))
     assert CLEARED not in results(large.seen[-1])
     assert set(capability.meters(done.conversation_id)) == {"function:large", "function:small"}
+
+
+def test_a_capability_that_moves_on_to_another_model_gets_a_window_for_that_one_h16() -> None:
+    """H16: Pydantic AI's ModelFallback asks for a further attempt, on the next model."""
+    large, small = Scripted(40), Scripted(40)
+
+    def failing(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(large.seen) >= 20:
+            raise ModelHTTPError(503, "large")
+        return large(messages, info)
+
+    def last(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        said = small(messages, info)
+        return said if len(results(messages)) < 38 else ModelResponse([TextPart("Done.")])
+
+    sizes = {"large": 40_000, "small": 4_000}
+    models = FunctionModel(failing, model_name="large"), FunctionModel(last, model_name="small")
+    capability: LongTurn[None] = LongTurn(capacity=lambda model: sizes[model.model_name])
+    agent: Agent[None, str] = Agent(capabilities=[ModelFallback(*models), capability])
+
+    @agent.tool_plain
+    def read(n: int) -> str:
+        return f"Chapter {n}. {CHAPTER}"
+
+    assert play(agent)
+    assert max(map(tokens, small.seen)) <= 4_000 < max(map(tokens, large.seen))
 
 
 def test_the_window_of_a_model_is_that_of_its_profile_h15_h16() -> None:

@@ -433,6 +433,21 @@ def test_a_long_talk_gives_the_same_windows_however_it_is_handed_in_l9(dialect: 
     assert bare > 20
 
 
+@pytest.mark.parametrize(("said", "stands"), [(300, False), (200, True)])
+def test_the_opener_of_a_turn_that_was_cut_inside_stays_only_as_far_as_it_fits_b16(said: int, stands: bool) -> None:
+    """B16, law 10: while its turn runs it is pinned; afterwards it is what a user said, like any other."""
+    settings: dict[str, Any] = {"budget": 1_000, "policy": replace(ANSWERS, target_ratio=0.9)}
+    conversation: list[Step] = [*turns(1, 1), ask("ask 2 ", said), *steps(1, 16, 50), reply("say 2 ", 20)]
+    handed: list[Any] = []
+    seen = 0
+    for held in prefixes(chat([*conversation, ask("ask 3 ", 300)])):
+        window = longturn.fit(held, **settings)
+        again = longturn.fit([*handed, *held[seen:]], **settings)
+        assert again.messages == window.messages
+        handed, seen = again.messages, len(held)
+    assert ("ask 2" in outline(window)) is stands
+
+
 def test_words_that_left_never_come_back_and_fronts_break_seldom_l10() -> None:
     """B3, law 8: the newest words push the oldest out, only at a break."""
     fitter = Fitter(budget=1_000, policy=ANSWERS)
@@ -476,7 +491,9 @@ def test_words_of_users_stand_without_a_gap_and_those_alone_fit_in_the_whole_sha
         assert window.capacity is not None
         limit = min(case.settings["budget"] or window.capacity, window.capacity)
         raw, sent = read(case.dialect, held), read(case.dialect, window.messages)
-        standing = {message.text: place for place, message in enumerate(sent) if message.role == "user"}
+        # The message in front of the note is no matter of the rung (B16).
+        users = [place for place, message in enumerate(sent) if message.role == "user"]
+        standing = {sent[place].text: place for place in users[1:]}
         openers = opener_places(raw)
         free = [at for at in openers[1:] if raw[at].text in standing and not (policy.pin and PIN in raw[at].text)]
         assert {raw[at].text for at in openers if free and at > free[0]} <= standing.keys()

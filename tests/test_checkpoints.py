@@ -604,3 +604,30 @@ def test_s8_a_summary_that_is_kept_by_the_policy_without_a_summarizer_still_coun
     messages = chat(turns(0, 5))
     window = fit([*messages[:6], ENTRY_OF, *messages[6:]], policy=policy)
     assert lines(window)[:3] == ["ask 0", "All before.", "ask 3"]
+
+
+def test_s8_a_newer_checkpoint_takes_the_place_of_the_one_that_a_list_begins_with() -> None:
+    """S8, S6: who keeps only the checkpoint and what came since never carries two of them."""
+    asked: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        return f"## Goal\n- {len(asked)} more, after: {request.previous.split()[-1]}"
+
+    begun = [{"role": "system", "content": "Be brief."}, Checkpoint(text="## Goal\n- nothing").entry()]
+    fitter, held = Fitter(budget=1_000, summarize=summarize), [*begun]
+    for message in chat(turns(0, 30)):
+        held.append(message)
+        window = fitter.fit(held)
+        carried = [said for said in outline(window) if said.startswith(CHECKPOINT[:12])]
+        assert len(carried) == 1
+        assert window.snapshot.used == window.tokens
+    assert [request.previous.split()[-1] for request in asked][:2] == ["nothing", "nothing"]
+    assert len(asked) > 1
+    handed = [*window.messages, *chat([reply("Good "), ask("And ")])]
+    raw = [*held, *chat([reply("Good "), ask("And ")])]
+    rules = Policy(summarization=Summarization())
+    assert (
+        longturn.fit(handed, budget=1_000, policy=rules).messages
+        == Fitter(budget=1_000, policy=rules).load(fitter.dump()).fit(raw).messages
+    )

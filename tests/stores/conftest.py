@@ -39,14 +39,19 @@ class Postgres:
         command = [self.server.bin_path / "pg_ctl", "-w", "-D", self.server.pgdata, "-m", "immediate", "stop"]
         subprocess.run(command, check=True, capture_output=True, user=self.server.system_user)
 
-    def place(self) -> str:
-        """The URL of an empty database."""
-        name = f"test_{next(self.numbers)}"
-        self.execute("postgres", f"CREATE DATABASE {name}")
-        return str(self.server.get_uri(database=name))
+    @property
+    def url(self) -> str:
+        """Its database."""
+        return str(self.server.get_uri())
 
-    def execute(self, database: str, *statements: str) -> None:
-        with psycopg.connect(self.server.get_uri(database=database), autocommit=True) as connection:
+    def place(self) -> str:
+        """The URL of a schema with nothing in it; a database of its own would cost each test a thousand files."""
+        name = f"test_{next(self.numbers)}"
+        self.execute(self.url, f"CREATE SCHEMA {name}")
+        return f"{self.url}&options=-csearch_path%3D{name}"
+
+    def execute(self, place: str, *statements: str) -> None:
+        with psycopg.connect(place, autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
@@ -70,7 +75,7 @@ def postgres() -> Iterator[Postgres]:
                 if number + 1 == TRIES:
                     raise
         # What is killed here are processes, not the power: nothing need wait for the disk.
-        running.execute("postgres", "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        running.execute(running.url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield running
         running.crash()
         server.cleanup()

@@ -1,6 +1,7 @@
 """What is deleted is gone, from the file too; what is shared stays; retention by age."""
 
 import asyncio
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -87,3 +88,18 @@ async def test_a_message_that_is_recorded_while_its_twin_is_deleted_is_not_lost(
         log = await store.read(f"new{number}")
         assert (log.problems, len(log.entries), log.head) == ((), 2, appended)
     assert await store.verify() == []
+
+
+async def test_a_reader_in_another_process_does_not_stop_a_deletion(tmp_path: Path) -> None:
+    """It keeps the old text in the write-ahead log; the next deletion empties that."""
+    async with await Store.open(tmp_path / "s.db") as store:
+        await store.append(await store.create("s"), [message("a secret")])
+        reader = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM longturn_entries").fetchone() == (1,)
+        assert (await store.delete("s")).sessions == 1
+        reader.rollback()
+        reader.close()
+        await store.expire(timedelta(days=1))
+        assert (tmp_path / "s.db-wal").stat().st_size == 0
+        assert b"a secret" not in (tmp_path / "s.db").read_bytes()

@@ -39,18 +39,17 @@ def test_a_full_disk_is_told_and_the_session_goes_on_with_room(tmp_path: Path) -
 async def test_a_full_disk_of_a_server_is_told_and_leaves_nothing_of_the_write(postgres: Postgres) -> None:
     """The error is the server's own, raised by a trigger after the contents are in."""
     place = postgres.place()
-    database = place.partition("?")[0].rpartition("/")[2]
     async with await Store.open(place) as store:
         head = await store.append(await store.create("s"), part(0))
         postgres.execute(
-            database,
+            place,
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
             " $$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = '53100'; END $$",
             "CREATE TRIGGER full_disk BEFORE INSERT ON longturn_entries EXECUTE FUNCTION full_disk()",
         )
         with pytest.raises(StoreError, match=r"has no room left on its disk .*free some room"):
             await store.append(head, part(3))
-        postgres.execute(database, "DROP TRIGGER full_disk ON longturn_entries")
+        postgres.execute(place, "DROP TRIGGER full_disk ON longturn_entries")
         assert await store.head("s") == head
         assert await store.verify() == []
         assert (await store.append(head, part(3))).length == 6

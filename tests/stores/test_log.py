@@ -1,16 +1,20 @@
 """What is recorded comes back: order, forks, sharing, conflicts, charges, and what a caller can do wrong."""
 
 import asyncio
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from longturn.core.meter import Charge, Meter, Usage
 from longturn.errors import SessionConflict, StoreError
 from longturn.stores import Head, New, Store
+from longturn.stores.records import encoded
 from longturn.stores.schema import charges, contents, entries
 
 pytestmark = pytest.mark.anyio
@@ -300,3 +304,56 @@ async def test_a_store_agrees_with_a_plain_model_of_it(store: Store) -> None:
     assert await store.verify() == []
     prefixes = {tuple(line[: n + 1]) for line in model.values() for n in range(len(line))}
     assert await rows_of(store, entries) == len(prefixes)
+
+
+async def test_a_store_that_is_closed_lets_a_cancelled_append_end(place: str) -> None:
+    async with await Store.open(place) as store:
+        head = await store.create("s")
+        task = asyncio.ensure_future(store.append(head, [message(0)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+    async with await Store.open(place) as store:
+        assert await said(store, "s") == [0]
+    assert task.cancelled()
+
+
+async def test_a_log_is_read_as_at_one_moment_while_others_write(store: Store) -> None:
+    async def write() -> None:
+        head = await store.create("s")
+        for number in range(40):
+            head = await store.append(head, [message(number), message(number)])
+
+    writing = asyncio.ensure_future(write())
+    while await store.head("s") is None:
+        await asyncio.sleep(0.01)
+    while not writing.done():
+        log = await store.read("s")
+        assert len(log.entries) == log.head.length
+        assert log.problems == ()
+    await writing
+
+
+async def test_a_result_of_fifty_million_bytes_is_kept_whole(store: Store) -> None:
+    huge = "0123456789abcdef\n" * 3_000_000
+    await store.append(await store.create("s"), [New("result", huge, key="call"), message("bounded")])
+    found = await store.find("s", "call")
+    assert found is not None
+    assert found.body == huge
+    assert await said(store, "s", kinds=["message"]) == ["bounded"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_json_data_comes_back_as_it_was_byte_for_byte(body: Any) -> None:
+    """L9: keys keep their order; text that UTF-8 cannot say survives too."""
+    again = json.loads(encoded(body))
+    assert again == body
+    assert json.dumps(again) == json.dumps(body)
+    assert encoded(again) == encoded(body)

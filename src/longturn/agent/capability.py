@@ -109,6 +109,18 @@ class LongTurn(AbstractCapability[AgentDepsT]):
         known = self._conversations.get(conversation_id)
         return {} if known is None else known.meters
 
+    def dump(self, conversation_id: str) -> dict[str, object]:
+        """What another process needs for the same windows, as JSON data; store it beside the messages (L9)."""
+        known = self._conversations.get(conversation_id)
+        return {} if known is None else dict(known.states)
+
+    def load(self, conversation_id: str, dumped: Mapping[str, Any]) -> None:
+        """Take up a conversation that was dumped; give this capability the same arguments as that one.
+
+        A dump of another version or estimator raises ConfigError at the first request.
+        """
+        self.conversation(conversation_id).saved = dumped
+
     def conversation(self, conversation_id: str) -> Conversation:
         """What is known of a conversation, which its next run takes up; a new one where nothing is."""
         return self._conversations.setdefault(conversation_id, Conversation(self._rules))

@@ -28,6 +28,8 @@ LEAST_OUTPUT = 256
 """An output limit is not lowered below this many tokens; the history is shortened instead."""
 
 ByModel = Callable[[Model], Any]
+Key = tuple[str, str | None, int | None]
+"""Of a route: the model's id, its address, and the request's own output limit."""
 
 _log = logging.getLogger("longturn")
 # Those are told as they happen, by the fitter itself.
@@ -118,7 +120,7 @@ class Conversation:
     """
 
     rules: Rules
-    routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    routes: dict[Key, Route] = field(default_factory=dict)
     current: Route | None = None
     spent: RunUsage | None = None
     busy: bool = False

@@ -175,7 +175,9 @@ class _Items:
         items = _whole(0, counts.transcript.lead)
         ahead, *behind = stretches(view, state)
         if state.noted:
-            items += [*(_whole(*ahead) or [PLACEHOLDER_ITEM]), mark]
+            front = [] if view.is_superseded(state) else [PLACEHOLDER_ITEM]
+            items += _whole(*ahead) or front
+            items += [mark] if view.is_superseded(state) or not view.is_led(state) else []
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
         is_plain = state == self._plain(state)

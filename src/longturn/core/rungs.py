@@ -148,7 +148,7 @@ def left_out(view: View, state: State) -> int:
         return 0
     transcript = view.counts.transcript
     standing = sum(stop - start for start, stop in view.left_standing(state))
-    standing += 0 <= state.first < state.cut
+    standing += 0 <= state.first < state.cut and not view.is_superseded(state)
     standing += view.inside(state.cut, state.first) >= 0
     return view.begin(state) - transcript.lead - standing
 
@@ -169,13 +169,17 @@ def cut_at(view: View, state: State, row: int, cause: str) -> State:
 def _bare_at(view: View, state: State, row: int, cause: str) -> State:
     """The state with nothing but the newest users' messages before `row`, as many as fit in the whole share."""
     bare, kept = _landing(view, row)
-    openers = view.counts.transcript.openers
-    cut, room = max(state.cut, state.first + 1), view.limits.whole
+    openers, room = view.counts.transcript.openers, view.limits.whole
+    # Behind an older turn that was cut inside, its opener stands as one of the users' messages, or not at all.
+    inside = view.inside(state.cut, state.first)
+    is_older = 0 <= inside < view.counts.transcript.turn_of(min(bare, view.border - 1))
+    least = inside if is_older else max(state.cut, state.first + 1)
     at = bisect_left(openers, bare)
-    while at and openers[at - 1] >= cut and view.row(openers[at - 1]) <= room:
+    while at and openers[at - 1] >= least and view.row(openers[at - 1]) <= room:
         at -= 1
         room -= view.row(openers[at])
-    if at and openers[at - 1] >= cut:
+    cut = least
+    if at and openers[at - 1] >= least:
         cut = openers[at] if at < len(openers) and openers[at] < bare else bare
     lead = view.counts.transcript.lead
     return edit(view, state, lead - 1, cut=cut, bare=bare, kept=kept, noted=True, cause=cause)

@@ -52,7 +52,8 @@ def snapshot_of(
 def _checkpoint(view: View, state: State) -> int:
     """Tokens of summaries in the window: in the note's place, and where the list itself begins with one."""
     transcript, first = view.counts.transcript, state.first
-    tokens = view.row(first) if first >= 0 and text_of(transcript.rows[first].message) else 0
+    is_first = first >= 0 and bool(text_of(transcript.rows[first].message)) and not view.is_superseded(state)
+    tokens = view.row(first) if is_first else 0
     is_handed_back = transcript.note is not None and text_of(transcript.note)
     return tokens + view.mark(state) if state.noted and (state.checkpoint >= 0 or is_handed_back) else tokens
 

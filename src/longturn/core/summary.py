@@ -69,7 +69,11 @@ def summarize(outcome: Outcome, head: Head, rules: Summarization, asked: Summari
     transcript = view.counts.transcript
     previous = text_of(transcript.mark(state.checkpoint)) if state.noted else ""
     whole = [row.message for row in transcript.rows[: transcript.lead]]
-    whole += [transcript.rows[state.first].message] if state.first >= 0 else []
+    first = [transcript.rows[state.first].message] if state.first >= 0 else []
+    if transcript.summarized and state.first == transcript.first:
+        # The list begins with a checkpoint: a newer one takes its place.
+        previous, first = previous or text_of(first[0]), []
+    whole += first
     for sent, fresh in _passes(view, state, head, rules, asked):
         instruction = _instruction(rules, bool(previous), head.most)
         mark = [Checkpoint(previous).message] if previous else []
@@ -206,7 +210,8 @@ def _got(ask: Ask, fallbacks: int) -> Asking:
         except SummaryFailed as error:
             failure = error
             continue
-        if text := plain(answer):
+        text = plain(answer)
+        if any(line not in ask.instruction for line in text.splitlines() if not line.startswith("#")):
             return text
-        failure = SummaryFailed("the summary was empty")
+        failure = SummaryFailed("the summary repeats the instruction" if text else "the summary was empty")
     raise failure

@@ -24,6 +24,7 @@ class Transcript:
     answers: where each answer begins; the border of a call is the place just before it (B1).
     openers: the real user messages, each of which opens a turn (H4, H5).
     lead: the number of leading system messages. first: the first user message, -1 while there is none.
+    summarized: the first user message is a checkpoint; what it stands for is not in the list.
     noted: the caller handed back a window of ours, and rows before the first one here were left out of it (B18).
     system_apart: a system message may not stand directly behind an answer (Anthropic); set it before anything arrives.
     note, placeholder: the caller's own objects of our note (or of the checkpoint in its place) and placeholder, so that
@@ -53,6 +54,7 @@ class Transcript:
         "repairs",
         "rows",
         "settled",
+        "summarized",
         "system_apart",
     )
 
@@ -67,7 +69,7 @@ class Transcript:
         self.settled = 0
         self.lead = 0
         self.first = -1
-        self.noted = False
+        self.noted = self.summarized = False
         self.note: Message | None = None
         self.placeholder: Message | None = None
         self.checkpoints: list[Landed] = []
@@ -228,6 +230,7 @@ class Transcript:
             if role == "user":
                 if self.first < 0:
                     self.first = place
+                    self.summarized = bool(text_of(row.message))
                     self.openers.append(place)
                 elif not row.message.text.lstrip().startswith(RESULTS_PREFIX):
                     self.openers.append(place)

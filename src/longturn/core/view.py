@@ -86,7 +86,8 @@ class View:
         """What no rung may take: base, first user message, opener of the running turn, pinned units (B9)."""
         # Pinned units before the message in front are gone with the first one (B16).
         pinned = sum(self.tokens(*unit) for unit in self.pinned_units(self.border) if unit[0] > state.first)
-        return self.base + self.row(state.first) + (self.row(self.opener) if self.opener != state.first else 0) + pinned
+        first = self.mark(state) if self.is_superseded(state) else self.row(state.first)
+        return self.base + first + (self.row(self.opener) if self.opener != state.first else 0) + pinned
 
     def ceiling(self, state: State) -> int:
         """Over this a window is shaped (B8)."""
@@ -191,12 +192,24 @@ class View:
         return state._replace(offset=size - counts.tokens[self.border])
 
     def mark(self, state: State) -> int:
-        """Tokens of the note, or of the checkpoint that stands in its place, with framing."""
+        """Tokens of the note or of the checkpoint in its place, with framing; none where one stands in front."""
+        if self.is_led(state) and state.checkpoint < 0:
+            return 0
         return self.counts.of_mark(self.counts.transcript.mark(state.checkpoint))
 
     def front(self, state: State) -> int:
         """Tokens of the user message in front of the note."""
+        if self.is_superseded(state):
+            return 0
         return self.counts.placeholder if self.front_missing(state) else self.row(state.first)
+
+    def is_led(self, state: State) -> bool:
+        """Whether the list begins with a checkpoint: it, or a newer one in its place, stands alone in front (S8)."""
+        return self.counts.transcript.summarized and state.first == self.counts.transcript.first
+
+    def is_superseded(self, state: State) -> bool:
+        """Whether a newer checkpoint stands for the one that the list begins with."""
+        return state.checkpoint >= 0 and self.is_led(state)
 
     def front_missing(self, state: State) -> bool:
         """Whether a placeholder stands in front of the note: no user message of the transcript stands there (B28)."""

@@ -47,8 +47,10 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     window = [row.message for row in transcript.rows[: transcript.lead]]
     ahead, *behind = stretches(view, state)
     if state.noted:
-        window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
-        window.append(transcript.mark(state.checkpoint))
+        if not view.is_superseded(state):
+            window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
+        if view.is_superseded(state) or not view.is_led(state):
+            window.append(transcript.mark(state.checkpoint))
     elif view.headless():
         window.append(transcript.placeholder or user(PLACEHOLDER))
     for start, end in behind:
@@ -61,7 +63,7 @@ def stretches(view: View, state: State) -> list[tuple[int, int]]:
     behind = [(view.begin(state), view.border)]
     if not state.noted:
         return [(0, 0), *behind]
-    ahead = (0, 0) if view.front_missing(state) else (state.first, state.first + 1)
+    ahead = (0, 0) if view.front_missing(state) or view.is_superseded(state) else (state.first, state.first + 1)
     opener = view.inside(state.cut, state.first)
     standing = [*view.left_standing(state), *([(opener, opener + 1)] if opener >= 0 else [])]
     return [ahead, *sorted(standing), *behind]

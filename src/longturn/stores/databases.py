@@ -35,6 +35,14 @@ PRAGMAS = (
     "PRAGMA secure_delete = ON",
 )
 NEW_FILE = ("PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL")
+# As scripts, since sqlite3 takes one step of a statement without columns, and each step of this vacuum frees one page.
+# Who reads or writes meanwhile is not waited for long: the next time does it.
+CLEANING = (
+    "PRAGMA busy_timeout = 1000",
+    "PRAGMA incremental_vacuum",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    PRAGMAS[0],
+)
 INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 BEGIN = "longturn_begin"
 """The execution option that says how a transaction begins in SQLite; "" leaves it out."""
@@ -91,9 +99,13 @@ class Database:
             return
         with told(self.place):
             async with self.writers, self.engine.execution_options(**{BEGIN: ""}).connect() as db:
-                # A script, since sqlite3 takes one step of a statement without columns, and each step frees one page.
                 driver: Any = (await db.get_raw_connection()).driver_connection
-                await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+                for script in CLEANING:
+                    try:
+                        await driver.executescript(script)
+                    except sqlite3.OperationalError as error:
+                        if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                            raise
 
     async def close(self) -> None:
         """Close the connections, once the calls that run have ended, or are out of patience."""
@@ -149,7 +161,7 @@ async def opened(where: str | Path) -> Database:
     with told(place):
         if url.get_backend_name() == "sqlite":
             await asyncio.to_thread(_probe, place)
-        engine = _engine(url, place)
+        engine = _connections(url, place)
         database = Database(place, engine, asyncio.Semaphore(1 if url.get_backend_name() == "sqlite" else POOL))
         try:
             await _migrate(database)
@@ -189,7 +201,7 @@ def _url(where: str | Path) -> URL:
     return url.set(drivername=backend)
 
 
-def _engine(url: URL, place: str) -> AsyncEngine:
+def _connections(url: URL, place: str) -> AsyncEngine:
     is_sqlite = url.get_backend_name() == "sqlite"
     # SQL's values are what people said: they are no part of an error. A server may have been away since the last call.
     options: dict[str, Any] = {"hide_parameters": True, "pool_size": POOL, "max_overflow": 0, "pool_timeout": PATIENCE}

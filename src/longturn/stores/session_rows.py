@@ -53,9 +53,10 @@ async def place(db: AsyncConnection, row: Row, at: str) -> dict[str, Any]:
     position = (await db.execute(select(entries.c.position).where(entries.c.id == at))).scalar_one()
     query = select(charges.c.id, charges.c.parent, charges.c.length).where(charges.c.family == row["family"])
     known = {charge.id: charge for charge in await db.execute(query)}
-    spent = known.get(row["charge"])
+    # Taken out as they are passed: damaged rows may lead in a circle.
+    spent = known.pop(row["charge"], None)
     while spent is not None and spent.length > position + 1:
-        spent = known.get(spent.parent)
+        spent = known.pop(spent.parent, None)
     return {"entry": at, "length": position + 1, "charge": None if spent is None else spent.id}
 
 

@@ -240,6 +240,7 @@ class Store:
         await self.database.clean()
         return Removed(0, gone.rowcount, unused.rowcount)
 
+    @unbroken
     async def verify(self, session: str | None = None) -> list[Problem]:
         """Hash everything again, or what one session has, and check every link; no problem is an empty list."""
         if session is None:
