@@ -41,7 +41,7 @@ bench: $(VENV)/.bench $(VENV)/.weights
 	$(PY) -m benchmarks.survival
 	$(PY) -m benchmarks.agent_overhead
 	$(PY) -m benchmarks.stores
-	$(PY) -m benchmarks.subagents_llama
+	$(PY) -m benchmarks.subagents_llama --json $(BENCH)/subagents.json
 
 docs: $(VENV)/.docs
 	$(PY) -m properdocs build --strict

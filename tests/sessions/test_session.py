@@ -1,6 +1,7 @@
 """Sessions: recorded before each call, resumed where they stand, forked, compacted, recalled, deleted (issue 4, L9)."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
@@ -290,7 +291,9 @@ async def test_a_cleared_result_is_recalled_by_its_id_b14(store: Store) -> None:
 
 
 async def test_the_agent_may_recall_a_result_itself_and_is_told_which_there_are(store: Store) -> None:
-    asked = iter([("read", {"n": 1}, "a"), ("recall", {"result_id": "a"}, "b"), ("recall", {"result_id": ""}, "c")])
+    asked: Iterator[Any] = iter(
+        [("read", {"n": 1}, "a"), ("recall", {"result_id": "a"}, "b"), ("recall", {"result_id": ""}, "c")]
+    )
 
     def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         call = next(asked, None)

@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pydantic_ai.usage import UsageLimits
 from longturn.agent import DIALECT
 from longturn.agent.session import Session
 from longturn.errors import StoreError
-from longturn.stores import Store
+from longturn.stores import Head, New, Store
 from tests.sessions.working import Reader, Stepped, opened, results, sent
 from tests.stores.conftest import Postgres
 
@@ -198,8 +199,6 @@ async def test_a_corrupted_row_is_left_out_and_named_and_the_session_goes_on(
 
 
 async def test_a_session_of_another_program_says_so(store: Store) -> None:
-    from longturn.stores import New
-
     await store.append(await store.create("s"), [New("message", {"role": "user", "content": "hello"})])
     with pytest.raises(StoreError, match="read this session with the program that wrote it"):
         await Session.open(Agent(answering()), store, "s")
@@ -229,6 +228,32 @@ async def test_a_database_that_goes_away_in_mid_turn_ends_it_and_the_turn_goes_o
         assert ran == ["look"]  # what it returned waited here, and was recorded when the database was back
         assert [part.content for part in results(session.messages)] == ["seen"]
         assert await is_sound(session, store)
+
+
+@dataclass
+class LosingAnswers:
+    """A connection that breaks just behind each write that was kept."""
+
+    store: Store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def append(self, head: Head, new: Sequence[New], **more: Any) -> Head:
+        await self.store.append(head, new, **more)
+        raise StoreError("the connection was lost")
+
+
+async def test_a_write_whose_answer_was_lost_is_not_written_twice_nor_taken_for_somebody_elses(store: Store) -> None:
+    session = await opened(Reader(), store)
+    session._recording.store = LosingAnswers(store)  # type: ignore[assignment]
+    with pytest.raises(StoreError, match="was lost"):
+        await session.run("Read.")
+    session._recording.store = store
+    assert await session.run() == "I read 3 chapters."
+    kinds = [type(message).__name__ for message in session.messages]
+    assert kinds == ["ModelRequest", "ModelResponse"] * 4
+    assert await is_sound(session, store)
 
 
 async def test_a_full_disk_ends_the_turn_and_it_goes_on_with_room_again(tmp_path: Any) -> None:

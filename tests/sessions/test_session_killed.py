@@ -20,7 +20,8 @@ KILLS = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 4
 async def test_killing_a_turn_anywhere_loses_at_most_the_running_call(place: str) -> None:
     """The child says at each call what it has recorded, and what the window is; the next child asks the same again."""
     chance = random.Random(KILLS)
-    known, windows = 0, {}
+    known = 0
+    windows: dict[int, str] = {}
     for _ in range(KILLS):
         child, told = started(work_on, place)
         calls = []

@@ -37,8 +37,9 @@ SENT = ("kind", "parts", "instructions")
 
 @dataclass
 class Reader:
-    """A model that reads `chapters` in each turn, then answers; it follows the transcript, so that it can be resumed.
+    """A model that reads `chapters` in each turn, two at once, then answers.
 
+    It follows the session's transcript, so that it can be resumed; without one, what its window says.
     at: called with the messages before each reply, and may raise. seen: what it was sent, call by call.
     """
 
@@ -51,16 +52,14 @@ class Reader:
         self.seen.append(messages)
         self.at(messages)
         await asyncio.sleep(0)
-        done = rounds(self.session[-1].messages) if self.session else rounds(messages)
+        whole = self.session[-1].messages if self.session else messages
+        answers = [message for message in whole if isinstance(message, ModelResponse)]
+        number = max([call.args_as_dict()["n"] for each in answers for call in each.tool_calls], default=-1) + 1
+        done = rounds(whole) if self.session else number // 2
         if done >= self.chapters:
             return ModelResponse([TextPart(f"I read {done} chapters.")])
-        number = sum(len(message.tool_calls) for message in self._transcript(messages))
         calls = [ToolCallPart("read", {"n": number + each}, f"call_{number + each}") for each in range(2)]
         return ModelResponse(calls)
-
-    def _transcript(self, messages: list[ModelMessage]) -> list[ModelResponse]:
-        whole = self.session[-1].messages if self.session else messages
-        return [message for message in whole if isinstance(message, ModelResponse)]
 
     @property
     def agent(self) -> Agent[None, str]:
@@ -107,7 +106,7 @@ def digest(messages: list[ModelMessage]) -> str:
     return blake2b(json.dumps(sent(messages)).encode(), digest_size=16).hexdigest()
 
 
-def results(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+def results(messages: list[ModelMessage]) -> list[Any]:
     """All tool results, in order."""
     return [
         part
