@@ -39,6 +39,8 @@ bench: $(VENV)/.bench $(VENV)/.weights
 	$(PY) -m benchmarks.against_llama --json $(BENCH)/against.json
 	$(PY) -m benchmarks.sweep ../shared/data/transcripts --write
 	$(PY) -m benchmarks.survival
+	$(PY) -m benchmarks.agent_overhead
+	$(PY) -m benchmarks.stores
 	$(PY) -m benchmarks.subagents_llama --json $(BENCH)/subagents.json
 
 docs: $(VENV)/.docs

@@ -243,8 +243,9 @@ def covering(dialect: str, before: Sequence[Native], text: str, back: int) -> Na
 
 def covering_from(transcript: Transcript, row: int, text: str) -> Native:
     """An entry that covers the rows before this one; `covers` says how many items of the list they are."""
-    rows = transcript.rows
-    covers = rows[row].position if row < len(rows) else 1 + max((each.position for each in rows), default=-1)
+    places = [each.position for each in transcript.rows]
+    # A result of our own making stands nowhere in the list.
+    covers = next((place for place in places[row:] if place >= 0), 1 + max(places, default=-1))
     return Checkpoint(text, covers=covers, digest=transcript.digest(row)).entry()
 
 

@@ -28,10 +28,9 @@ MUTABLE_CALLS = {"list", "dict", "set", "bytearray", "defaultdict", "deque", "Or
 # Words that say too little to name anything; the words that are used stand in docs/index.md.
 VAGUE = {"memory", "manager", "handler", "helper", "helpers", "util", "utils", "engine"}
 
-# Of the rules in force, those that a later part of longturn pins: H16, H28, H31; L16-L20.
 SPEC_IDS = (
-    {f"H{n}" for n in range(1, 32)} - {"H16", "H28", "H31"}
-    | {f"L{n}" for n in (*range(1, 16), 21)}
+    {f"H{n}" for n in range(1, 32)}
+    | {f"L{n}" for n in range(1, 22)}
     | {f"B{n}" for n in range(1, 36)}
     | {f"S{n}" for n in range(1, 19)}
 )

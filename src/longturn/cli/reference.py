@@ -1,5 +1,6 @@
 """Prints the page docs/cli.md: the commands as their own help describes them, the same on every machine."""
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +10,14 @@ from typer.main import get_command
 from longturn.cli.app import app
 from longturn.cli.sizes import FORMS
 
+# What typer writes around a metavar of ours.
+_BRACES = re.compile(r"\{(FILE|ID)\}|\[(?=\[)|(?<=\])\]")
 _INTRODUCTION = f"""\
 # Command line
 
 <!-- Written by `make reference`; edit the help texts in src/longturn/cli instead. -->
 
-`pip install 'longturn[cli]'` brings the command `longturn`.
+`pip install 'longturn[cli]'` brings the command `longturn`; [`chat` and `sessions`](chat.md) need more extras.
 
 - **FILE** is a request body, a bare list of messages in any dialect, or a session log of an agent (Claude Code, Codex,
   pi, Gemini CLI, ADK, SWE-agent, mini-swe-agent, OpenHands, inspect_ai, LibreChat, LangChain); `-` is standard input.
@@ -26,7 +29,7 @@ _INTRODUCTION = f"""\
 | Exit status | Meaning |
 |---|---|
 | 0 | done |
-| 1 | our fault |
+| 1 | our fault, or a server or model that failed |
 | 2 | bad usage, or input that cannot be read; the message names line or position |
 | 3 | the request cannot fit the model's window |
 | 130, 141 | interrupted; whoever read the output closed it |
@@ -87,7 +90,7 @@ def page() -> str:
         sections = [_INTRODUCTION]
         for name, command in _leaves(group):
             context = command.make_context(name, [], parent=top, resilient_parsing=True)
-            usage = " ".join(command.collect_usage_pieces(context)).replace("{FILE}", "FILE")
+            usage = _BRACES.sub(lambda found: found[1] or "", " ".join(command.collect_usage_pieces(context)))
             lines = [f"## `longturn {name}`", "", f"```text\nlongturn {name} {usage}\n```", "", command.help, ""]
             lines += ["| Argument or option | Meaning |", "|---|---|"]
             for parameter in command.get_params(context):

@@ -148,7 +148,7 @@ def show_list(screen: "Console", heads: Sequence[Head], limit: int) -> None:
 def show_session(screen: "Console", found: Session, last: int | None, full: bool) -> None:
     """What a session is, and what was said in it."""
     head, messages = found.log.head, found.messages
-    screen.print(screens.printable(f"{head.session}  {head.title}".rstrip()), style="bold")
+    screen.print(screens.printable(f"{head.session}: {head.title}" if head.title else head.session), style="bold")
     about = [screens.number_of(len(messages), "message"), f"written {_time(head.created)} to {_time(head.updated)}"]
     total = found.meter.spend.total
     if total.calls:
