@@ -269,6 +269,24 @@ async def test_compact_makes_a_checkpoint_at_once_or_says_why_not_s10(store: Sto
     assert compaction.checkpoint.text in str(sent(reader.seen[0]))
 
 
+async def test_a_checkpoint_is_on_disk_before_the_request_that_it_was_made_for_s8(store: Store) -> None:
+    reader = Reader()
+    found: list[int] = []
+
+    async def call(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "It stands for" in str(sent(messages)):
+            found.append(len((await store.read("s", kinds=["checkpoint"])).entries))
+        return await reader(messages, info)
+
+    session = await opened(reader, store, summarize=told, policy=TRIGGERED)
+    with session.agent.override(model=FunctionModel(call)):
+        for _ in range(3):
+            await session.run("Read on.")
+    assert found
+    assert found[0] == 1
+    assert 0 not in found
+
+
 async def test_a_session_can_be_compacted_right_after_it_was_opened(store: Store) -> None:
     reader = Reader()
     session = await opened(reader, store, capacity=20_000)

@@ -31,6 +31,7 @@ from longturn.agent.recording import Recording
 from longturn.core.edits import bound_result
 from longturn.errors import StoreError
 from longturn.stores.conversations import MESSAGE
+from longturn.stores.records import Kind
 
 
 class Recorder(AbstractCapability[Any]):
@@ -130,10 +131,11 @@ class Recorder(AbstractCapability[Any]):
         self._recording.take([piece for piece in map(self._fresh, new) if piece is not None])
         await self.seal()
 
-    async def seal(self) -> None:
-        """Record what waits, and what the routes have learnt."""
+    async def seal(self, *, only: Kind | None = None) -> None:
+        """Record what waits, and what the routes have learnt; `only` where something of that kind does."""
         self._recording.note(self._conversation.states)
-        await self._recording.flush()
+        if only is None or self._recording.holds(only):
+            await self._recording.flush()
 
     def _fresh(self, message: ModelMessage) -> ModelMessage | None:
         """What of a new message is not recorded yet."""
@@ -159,8 +161,8 @@ class Seal(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Record it."""
-        await self._recorder.seal()
+        """Record it; what only tells of the request is recorded with its answer."""
+        await self._recorder.seal(only="checkpoint")
         return request_context
 
 

@@ -146,6 +146,10 @@ class Recording:
             known |= {name: now[name] for name in NUMBERS}
             self._waiting += [New(kind, {"route": route, **body}) for kind, body in moved.items() if body]
 
+    def holds(self, kind: Kind) -> bool:
+        """Whether something of this kind waits to be recorded."""
+        return any([new.kind == kind for new in self._waiting])
+
     # --- Writing -----------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
