@@ -303,7 +303,8 @@ def test_law_6_system_messages_opener_and_newest_round_survive_and_the_input_is_
         # What sets a system message apart from an answer is of our own making (H29).
         assert is_tail(telling(newest_unit(raw)), telling(sent))
         openers = opener_places(raw)
-        if openers:
+        # One that is a checkpoint gives way to a newer one.
+        if openers and not (is_superseded(window) and openers[-1] == openers[0]):
             assert raw[openers[-1]].text in [message.text for message in sent if message.role == "user"]
     assert case.raw == before
 
@@ -470,14 +471,22 @@ def for_list(dialect: str, held: Sequence[Native], handed: Sequence[object]) -> 
         return [entry]
     there = transcript_of(dialect, handed)
     places = {mark_of(row.message): place for place, row in enumerate(there.rows)}
-    standing = [mark_of(row.message) for row in raw.rows[landed.cut :]]
-    found = next((places[mark] for mark in standing if mark and mark in places), len(there.rows))
+    standing = [
+        row for row in range(landed.cut, len(raw.rows)) if places.keys() & {mark_of(raw.rows[row].message)} - {""}
+    ]
+    found = places[mark_of(raw.rows[standing[0]].message)] if standing else len(there.rows)
     if landed.cut == raw.lead:
         found = there.lead
-    elif found < len(there.rows):
-        # The items of an answer without a text of their own come before the one that was found.
+    elif standing:
+        # The items of an answer without a text of their own come before the one that was found, and so does an opener.
         found = max(place for place in (there.lead, *there.answers, *there.openers) if place <= found)
+        found -= any(is_mute(raw, row) for row in range(landed.cut, standing[0])) and is_mute(there, found - 1)
     return [covering_from(there, found, landed.checkpoint.text)]
+
+
+def is_mute(transcript: Transcript, row: int) -> bool:
+    """Whether a turn is opened here without a word."""
+    return row in transcript.openers and not mark_of(transcript.rows[row].message)
 
 
 def is_of_all(checkpoint: Checkpoint) -> bool:
