@@ -23,6 +23,7 @@ from tests.conversations import (
     chat,
     outline,
     read,
+    reply,
     sized,
     step,
     steps,
@@ -348,3 +349,22 @@ def test_a_bound_never_cuts_through_a_code_point_h30(shift: int) -> None:
     text = "a" * shift + "\ud83d\ude00" * 300
     bounded = bound_result(text, 200)
     assert not re.search("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]", bounded)
+
+
+def test_a_result_that_was_cut_keeps_its_image_behind_it_b12_l8() -> None:
+    """B12, L8: the rung for images passes it over, or the window would be counted larger by what was cut."""
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    seen = [
+        *chat([ask("Go ")]),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "word " * 1_600}, image]},
+    ]
+    policy = replace(URGENT, image_tokens=300, target_ratio=0.9)
+    settings: dict[str, Any] = {"budget": 1_000, "capacity": 1_000, "max_output": 0, "policy": policy}
+    fitter = longturn.Fitter(**settings)
+    trimmed = fitter.fit(seen)
+    assert {edit.kind for edit in trimmed.edits} == {"trimmed"}
+    later = fitter.fit([*seen, *chat([reply("seen "), ask("and ")])])
+    assert later.tokens <= 1_000
+    assert "images" not in {edit.kind for edit in later.edits}

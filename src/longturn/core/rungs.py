@@ -46,11 +46,12 @@ def edit(view: View, state: State, place: int, **changes: object) -> State:
 
 
 def replace_images(view: View, state: State, target: int) -> State:
-    """Images in the results of older turns give way to a short text (B12)."""
+    """Images in the results of older turns give way to a short text (B12); one that was cut (L8) stays as it is."""
+    edited = {*state.images, *(row for row, _ in state.trimmed)}
     places = [
         row
         for row in view.pictures(view.begin(state), max(view.opener, 0))
-        if row not in state.images and not view.is_cleared(state, row)
+        if row not in edited and not view.is_cleared(state, row)
     ]
 
     def replaced(row: int) -> State:
