@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as profile
 
 import longturn
 from longturn import NOTE, ContextWindowExceeded, Fitter, Policy
@@ -62,6 +63,8 @@ from tests.strategies import LONG_STORIES, STORIES, Case, cases
 PRICES = Prices(fresh=1.0, cached=0.1, stored=1.25, output=5.0)
 BASE = Base(10, 20)
 HALF = Policy(target_ratio=0.5)
+FEWER = profile(max_examples=profile.default.max_examples // 4)  # type: ignore[union-attr]
+"""A replay of every call costs as much as several laws."""
 NAMES = ["none", "seed", "default", "newest-turns", "sliding", "clear-all-but-3", "summarize"]
 
 assert (CALL_TOKENS, CLEARED_TOKENS, NOTE_TOKENS) == (6, 34, 29)
@@ -334,6 +337,7 @@ def run_for(case: Case) -> Run:
     return recording.run
 
 
+@FEWER
 @given(cases(STORIES))
 def test_a_replay_sends_what_fitter_gives_at_every_call(drawn: Case) -> None:
     """L9: same tokens, and an item for each message."""
@@ -346,6 +350,7 @@ def test_a_replay_sends_what_fitter_gives_at_every_call(drawn: Case) -> None:
             same(run, sent, window)
 
 
+@FEWER
 @given(cases(LONG_STORIES))
 def test_what_is_kept_is_the_common_beginning_of_the_rendered_requests(drawn: Case) -> None:
     """B30: kept and fresh tokens add up, and a broken front is one whose messages differ."""
