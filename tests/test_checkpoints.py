@@ -631,3 +631,14 @@ def test_s8_a_newer_checkpoint_takes_the_place_of_the_one_that_a_list_begins_wit
         longturn.fit(handed, budget=1_000, policy=rules).messages
         == Fitter(budget=1_000, policy=rules).load(fitter.dump()).fit(raw).messages
     )
+
+
+def test_s9_an_entry_larger_than_what_it_stands_for_refuses_nothing() -> None:
+    """S9: it came from elsewhere, and the window has no room for it; without it the request fits."""
+    said = chat(turns(0, 2))
+    huge = Checkpoint(text="word " * 5_000).entry()
+    given = [*said, huge, *chat([ask("And ")])]
+    settings: dict[str, Any] = {"budget": 900, "capacity": 1_000, "max_output": 0, "policy": POLICY}
+    window = longturn.fit(given, **settings)
+    assert window.checkpoint is None
+    assert window.messages == longturn.fit([*said, *chat([ask("And ")])], **settings).messages

@@ -231,7 +231,9 @@ def adopt(view: View, state: State) -> State:
         return state
     # The newest unit stays, even where a checkpoint covers it all, until a rung takes it (law 6).
     cut = max(state.cut, min(transcript.checkpoints[newest].cut, view.newest))
-    return cut_at(view, state._replace(checkpoint=newest), cut, "checkpoint")
+    adopted = cut_at(view, state._replace(checkpoint=newest), cut, "checkpoint")
+    # One from elsewhere may be larger than all it stands for; that must not refuse what would have fitted.
+    return state if is_over(view, adopted) and not is_over(view, state) else adopted
 
 
 def _climb(view: View, state: State) -> State:
