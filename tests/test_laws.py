@@ -21,7 +21,9 @@ from longturn import CLEARED, NOTE, ContextWindowExceeded, Window
 from longturn.core.checkpoint import BEGINNING, Checkpoint, digests, is_entry
 from longturn.core.counts import FRAMING, Counts
 from longturn.core.edits import shortened, without_images
+from longturn.core.fold import is_over
 from longturn.core.messages import Message, Reasoning, ToolResult
+from longturn.core.rungs import cut_at
 from longturn.core.texts import CHECKPOINT, EMPTY_ANSWER, EMPTY_MESSAGE, PLACEHOLDER
 from longturn.core.tokens import estimator_for
 from longturn.core.transcript import Transcript
@@ -388,6 +390,9 @@ def test_the_newest_checkpoint_that_applies_stands_for_what_it_covers(case: Case
         found = newest_entry(case.dialect, held)
         sent = [message for message in read(case.dialect, window.messages) if message.role != "system"]
         marks = [message.text for message in sent if message.text.startswith(CHECKPOINT)]
+        if found and not marks:
+            assert is_too_large(window)
+            continue
         # One that the list begins with is what the user said first, until a newer one takes its place.
         assert marks == [Checkpoint.of(held[found.place]).message.text] if found else len(marks) <= 1
         if any(item["covers"]["digest"] == NOWHERE for at, item in enumerate(held) if at > 1 and is_entry(item)):
@@ -406,6 +411,15 @@ def test_the_newest_checkpoint_that_applies_stands_for_what_it_covers(case: Case
         there = {transcript.rows[row].position for row in stays}
         gone = {edit.message for edit in window.edits if edit.kind == "left_out"}
         assert gone >= {at for at in range(found.stop) if not is_entry(held[at])} - there
+
+
+def is_too_large(window: Window) -> bool:
+    """Whether the newest checkpoint would have refused a request that fits without it (S9)."""
+    view, before = window._outcome.view, window._outcome.before
+    transcript = view.counts.transcript
+    newest = transcript.latest(view.border)
+    cut = max(before.cut, min(transcript.checkpoints[newest].cut, view.newest))
+    return is_over(view, cut_at(view, before._replace(checkpoint=newest), cut, "")) and not is_over(view, before)
 
 
 class Found(NamedTuple):
