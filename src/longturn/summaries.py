@@ -129,11 +129,13 @@ class Summaries:
 
     def steps(self, outcome: Outcome, request: "Requests", *, on_request: bool = False) -> Steps[Compaction]:
         """Make a summary if it is time, or `on_request`; the checkpoint is not yet taken up anywhere."""
-        head = None if self.refusal else head_of(outcome, self.rules, on_request=on_request)
-        if head is None:
-            return Compaction(None, self.refusal or "nothing to summarize")
+        if self.refusal:
+            return Compaction(None, self.refusal)
+        # The trigger first: it is judged at every call, and the head need not be.
         is_new = outcome.view.border > self._tried
-        if not on_request and not (is_new and is_triggered(outcome, head, self.rules)):
+        is_wanted = on_request or (is_new and is_triggered(outcome, self.rules))
+        head = head_of(outcome, self.rules, on_request=on_request) if is_wanted else None
+        if head is None:
             return Compaction(None, "nothing to summarize")
         self._busy = True
         try:

@@ -61,14 +61,15 @@ def _most(view: View, cut: int, rules: Summarization) -> int:
     return min(rules.most_tokens, max(LEAST, view.limits.limit // SHARE), max(LEAST, source // SHARE))
 
 
-def is_triggered(outcome: Outcome, head: Head, rules: Summarization) -> bool:
+def is_triggered(outcome: Outcome, rules: Summarization) -> bool:
     """Whether it is time (S4): by the trigger, or, without one, because messages would be dropped."""
     view, state, decided = outcome.view, carried(outcome), outcome.state
     if rules.trigger is None:
         # Also where an earlier call has dropped what no summary covers: one failed, or nobody was there to write it.
-        return view.begin(decided) > max(head.start, decided.first + 1)
+        return view.begin(decided) > max(covered(view, state), decided.first + 1)
     if rules.trigger.type == "messages_to_refine":
-        return head.messages >= rules.trigger.value
+        head = head_of(outcome, rules)
+        return head is not None and head.messages >= rules.trigger.value
     return view.limits.limit < NO_LIMIT and view.exact(state) >= trigger_size(view, rules)
 
 
