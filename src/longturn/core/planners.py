@@ -177,7 +177,7 @@ class _Items:
         if state.noted:
             front = [] if view.is_superseded(state) else [PLACEHOLDER_ITEM]
             items += _whole(*ahead) or front
-            items += [mark] if view.is_superseded(state) or not view.is_led(state) else []
+            items += [mark] if view.has_mark(state) else []
         elif view.headless():
             items.append(PLACEHOLDER_ITEM)
         is_plain = state == self._plain(state)

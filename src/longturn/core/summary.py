@@ -14,7 +14,7 @@ from longturn.core import window as windows
 from longturn.core.checkpoint import Checkpoint, text_of
 from longturn.core.fold import Outcome
 from longturn.core.head import LEAST, Head, carried
-from longturn.core.messages import Message, Reasoning, Text, ToolResult, user
+from longturn.core.messages import Message, Text, ToolResult, user
 from longturn.core.plain import bounded, plain
 from longturn.core.policy import NO_LIMIT, Summarization
 from longturn.core.rungs import cut_at
@@ -70,7 +70,7 @@ def summarize(outcome: Outcome, head: Head, rules: Summarization, asked: Summari
     previous = text_of(transcript.mark(state.checkpoint)) if state.noted else ""
     whole = [row.message for row in transcript.rows[: transcript.lead]]
     first = [transcript.rows[state.first].message] if state.first >= 0 else []
-    if transcript.summarized and state.first == transcript.first:
+    if view.is_led(state):
         # The list begins with a checkpoint: a newer one takes its place.
         previous, first = previous or text_of(first[0]), []
     whole += first
@@ -106,7 +106,7 @@ def _passes(
     """What is sent before the instruction, empty where it is put together from what is fresh; and what is fresh."""
     counts, rows = view.counts, view.counts.transcript.rows
     # A lone item of reasoning says nothing to another model.
-    silent = {place for place in range(head.start, head.cut) if _is_silent(rows[place].message)}
+    silent = set(counts.bare)
     places = [place for place in range(head.start, head.cut) if place != state.first and place not in silent]
     as_sent = {place: _as_sent(view, state, place) for place in places}
     instruction = counts.of_text(_instruction(rules, True, head.most)) + counts.note
@@ -131,10 +131,6 @@ def _until_said(messages: Sequence[Message], least: int) -> Sequence[Message]:
     while stop > least and messages[stop - 1].role == "system":
         stop -= 1
     return messages[:stop]
-
-
-def _is_silent(message: Message) -> bool:
-    return bool(message.parts) and all(isinstance(part, Reasoning) for part in message.parts)
 
 
 def _as_sent(view: View, state: State, place: int) -> Message:

@@ -193,7 +193,7 @@ class View:
 
     def mark(self, state: State) -> int:
         """Tokens of the note or of the checkpoint in its place, with framing; none where one stands in front."""
-        if self.is_led(state) and state.checkpoint < 0:
+        if not self.has_mark(state):
             return 0
         return self.counts.of_mark(self.counts.transcript.mark(state.checkpoint))
 
@@ -206,6 +206,10 @@ class View:
     def is_led(self, state: State) -> bool:
         """Whether the list begins with a checkpoint: it, or a newer one in its place, stands alone in front (S8)."""
         return self.counts.transcript.summarized and state.first == self.counts.transcript.first
+
+    def has_mark(self, state: State) -> bool:
+        """Whether a cut window has a note or a checkpoint besides the one that the list may begin with."""
+        return state.checkpoint >= 0 or not self.is_led(state)
 
     def is_superseded(self, state: State) -> bool:
         """Whether a newer checkpoint stands for the one that the list begins with."""

@@ -49,7 +49,7 @@ def messages(view: View, state: State, stop: int) -> list[Message]:
     if state.noted:
         if not view.is_superseded(state):
             window += edited(view, state, *ahead) or [transcript.placeholder or user(PLACEHOLDER)]
-        if view.is_superseded(state) or not view.is_led(state):
+        if view.has_mark(state):
             window.append(transcript.mark(state.checkpoint))
     elif view.headless():
         window.append(transcript.placeholder or user(PLACEHOLDER))
